@@ -123,6 +123,8 @@ class DiskFailedError(OutcomeUnknownError):
 
     path: Path | None = None
     missing: bool
+    unreadable: bool = False
+    """The disk could not read this place; it may be able to read the rest of the file."""
 
 
 # ---- proved absent

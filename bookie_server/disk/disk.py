@@ -12,7 +12,7 @@ Laws of every disk:
 - The end of the process alone loses nothing that was written; an index store may forget what it did not sync.
 - Errors are DiskFullError (nothing is lost, space is missing; TooManyFilesError: a descriptor is) and
   DiskFailedError (never repeat the call: after a failed sync the kernel may have dropped the pages and would
-  report success). `missing` on the latter says that the name does not exist.
+  report success). `missing` on the latter says that the name does not exist, `unreadable` that a sector is bad.
 - Methods block: call them in a worker, except where a caller says why.
 """
 

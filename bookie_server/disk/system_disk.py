@@ -36,6 +36,8 @@ _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_UNREADABLE = (errno.EIO, errno.ENODATA)
+"""What a read of a bad sector answers, through the page cache and past it."""
 _NO_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
 """What a file system answers that cannot write past the page cache."""
 _VECTOR_MAX = 1024  # IOV_MAX of Linux
@@ -62,7 +64,10 @@ def _ours(doing: str, path: Path, error: OSError) -> DiskFullError | DiskFailedE
             path=path,
         )
     return DiskFailedError(
-        f"cannot {doing} {path}: {error.strerror}", path=path, missing=error.errno == errno.ENOENT
+        f"cannot {doing} {path}: {error.strerror}",
+        path=path,
+        missing=error.errno == errno.ENOENT,
+        unreadable=doing == "read" and error.errno in _UNREADABLE,
     )
 
 

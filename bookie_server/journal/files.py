@@ -37,6 +37,9 @@ NEXT_FILE = "next.tmp"
 """The next file while it is made, before it has its name."""
 _NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
 
+FIRST_POSITION = LogMark(1, FILE_HEADER_BYTES, 1)
+"""Of a new journal."""
+
 Body = tuple[RecordType, bytes]
 
 
@@ -78,11 +81,16 @@ class JournalFiles:
 
     @classmethod
     def create(
-        cls, disk: Disk, directory: Path, segment_bytes: int, new_salt: Callable[[], int]
+        cls,
+        disk: Disk,
+        directory: Path,
+        segment_bytes: int,
+        new_salt: Callable[[], int],
+        position: LogMark = FIRST_POSITION,
     ) -> JournalFiles:
-        """The first file of a new journal."""
-        files = cls(disk, directory, segment_bytes, new_salt, LogMark(1, FILE_HEADER_BYTES, 1))
-        files._segment = files._named(files._made(NEXT_FILE, 1, 0))
+        """The first file of a new journal, or one after a file that cannot be continued."""
+        files = cls(disk, directory, segment_bytes, new_salt, position)
+        files._segment = files._named(files._made(NEXT_FILE, position.file_id, 0))
         return files
 
     @classmethod

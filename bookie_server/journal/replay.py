@@ -3,7 +3,8 @@
 Invariant: a torn tail is cut silently, because nothing in it was ever acknowledged; damage to records that had
 been synced is reported, because cutting there would turn acknowledged entries into "never had it". The two
 are told apart by what follows: a valid record whose group started behind the bad place proves that the bad
-place had been synced; so does a NEXT_FILE record or a successor file.
+place had been synced; so does a NEXT_FILE record or a successor file. A record in a sector that the disk cannot read is
+damage, whatever follows: a torn write can be read.
 
 Pitfall: docs/pitfalls.md#damage-taken-for-a-torn-tail.
 """
@@ -15,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import JournalDamagedError, JournalRecordError
+from bookie_server.disk.sectors import overlaps, read_around
+from bookie_server.errors import DiskFailedError, JournalDamagedError, JournalRecordError
 from bookie_server.journal.files import Segment, file_ids
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
+    RECORD_HEADER_BYTES,
     FileHeader,
     Record,
     RecordType,
@@ -30,6 +33,7 @@ from bookie_server.journal.record import (
 )
 
 Handle = Callable[[Record], None]
+_MARKER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,27 @@ class ReplayEnd:
     next_file: GroupEnd | None
     """The NEXT_FILE record of the file before the last, None if the replay did not come by it."""
     damaged: bool
+    lost_bytes: int = 0
+    """Not 0 if the last record cannot be read: how much of the file it and those after it may fill."""
+
+    @property
+    def after_loss(self) -> LogMark:
+        """Where writing goes on then: in the next file, so that the loss shows at each start until a checkpoint.
+
+        The sequence is above that of any record in the lost place, which the disk may be able to read later.
+        """
+        return LogMark(self.position.file_id + 1, FILE_HEADER_BYTES, self.position.sequence + self.lost_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """A file from the offset from which it is needed."""
+
+    header: FileHeader
+    data: bytes
+    """Zeros before that offset, perhaps, and in place of what is lost."""
+    lost: list[range]
+    """Sectors that the disk cannot read."""
 
 
 class _Replay:
@@ -64,20 +89,22 @@ class _Replay:
         file_id, offset, sequence = mark.file_id, mark.offset, mark.sequence
         next_file: GroupEnd | None = None
         while True:
-            content = self._content(file_id)
-            if offset > len(content):
+            content = self._content(file_id, offset)
+            if offset > len(content.data):
                 self.damage_at(file_id, offset, "the log mark points after its end")
-                offset = len(content)
+                offset = len(content.data)
             walk = _Walk(self, file_id, content, offset, sequence)
             walk.run()
             offset, sequence = walk.offset, walk.sequence
             group = GroupEnd(file_id, walk.group_start, offset)
             if walk.successor is None and not self._goes_on(file_id, offset):
-                return ReplayEnd(LogMark(file_id, offset, sequence), group, next_file, self.damaged)
+                end = LogMark(file_id, offset, sequence)
+                lost_bytes = len(content.data) - offset if walk.lost else 0
+                return ReplayEnd(end, group, next_file, self.damaged, lost_bytes)
             next_file = None if walk.successor is None else group
             file_id, offset = file_id + 1, FILE_HEADER_BYTES
 
-    def _content(self, file_id: int) -> bytes:
+    def _content(self, file_id: int, offset: int) -> _Content:
         path = self._directory / file_name(file_id)
         if not self._disk.exists(path):
             raise JournalDamagedError(
@@ -86,11 +113,10 @@ class _Replay:
                 path=path,
                 offset=0,
             )
-        content = self._disk.read_file(path)
-        header = decode_file_header(content, path)
-        if header.file_id != file_id:
+        content = _read(self._disk, path, offset)
+        if content.header.file_id != file_id:
             raise JournalDamagedError(
-                f"{path} contains journal file {header.file_id}, not {file_id}: restore the right file",
+                f"{path} contains journal file {content.header.file_id}, not {file_id}: restore the right file",
                 path=path,
                 offset=0,
             )
@@ -110,9 +136,10 @@ class _Replay:
         return True
 
     def _holds_nothing(self, file_id: int) -> bool:
-        content = self._content(file_id)
-        header = decode_file_header(content, file_name(file_id))
-        return content.find(header.marker.to_bytes(4, "big"), FILE_HEADER_BYTES) < 0
+        content = self._content(file_id, FILE_HEADER_BYTES)
+        if overlaps(content.lost, FILE_HEADER_BYTES, FILE_HEADER_BYTES + _MARKER_BYTES):
+            return False
+        return content.data.find(content.header.marker.to_bytes(_MARKER_BYTES, "big"), FILE_HEADER_BYTES) < 0
 
     def deliver(self, record: Record) -> None:
         self._handle(record)
@@ -134,16 +161,19 @@ class _Replay:
 class _Walk:
     """One pass over the records of one file."""
 
-    def __init__(self, replay: _Replay, file_id: int, content: bytes, offset: int, sequence: int) -> None:
+    def __init__(self, replay: _Replay, file_id: int, content: _Content, offset: int, sequence: int) -> None:
         self._replay = replay
         self._file_id = file_id
-        self._content = content
-        self._view = memoryview(content)
-        self._header: FileHeader = decode_file_header(content, file_name(file_id))
+        self._content = content.data
+        self._lost = content.lost
+        self._view = memoryview(content.data)
+        self._header = content.header
         self.offset = offset
         self.sequence = sequence
         self.group_start = offset
         self.successor: int | None = None
+        self.lost = False
+        """Whether it ended at a record that cannot be read."""
 
     def run(self) -> None:
         while self.successor is None:
@@ -157,7 +187,7 @@ class _Walk:
 
     def _take(self, record: Record) -> None:
         offset = self.offset
-        self.offset += 32 + len(record.body)
+        self.offset += RECORD_HEADER_BYTES + len(record.body)
         self.sequence = record.sequence + 1
         self.group_start = record.group_start
         try:
@@ -171,7 +201,7 @@ class _Walk:
 
     def _skip_damage(self) -> bool:
         """At a bad place: False for a torn tail; else report, and stand at the next valid record."""
-        marker = self._header.marker.to_bytes(4, "big")
+        marker = self._header.marker.to_bytes(_MARKER_BYTES, "big")
         found = self._content.find(marker, self.offset + 1)
         while found >= 0:
             record = decode_record(self._header, self._view, found)
@@ -180,7 +210,20 @@ class _Walk:
                 self.offset, self.sequence = found, record.sequence
                 return True
             found = self._content.find(marker, found + 1)
+        if self._is_lost():
+            self._replay.damage_at(self._file_id, self.offset, "it cannot be read")
+            self.lost = True
         return False
+
+    def _is_lost(self) -> bool:
+        """Whether a record begins here, as far as can be read, and a sector of it cannot be read."""
+        start, marker_end = self.offset, self.offset + _MARKER_BYTES
+        if overlaps(self._lost, start, marker_end):
+            return True
+        if self._content[start:marker_end] != self._header.marker.to_bytes(_MARKER_BYTES, "big"):
+            return False
+        length = int.from_bytes(self._content[marker_end : marker_end + 4], "big")
+        return overlaps(self._lost, start, start + RECORD_HEADER_BYTES + length)
 
 
 def replay(
@@ -198,19 +241,42 @@ def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:
     """
     if end.next_file is not None:
         _write_again(disk, directory, end.next_file).file.close()
-    return _write_again(disk, directory, end.last_group)
+    return _write_again(disk, directory, end.last_group, cut=not end.lost_bytes)
 
 
-def _write_again(disk: Disk, directory: Path, group: GroupEnd) -> Segment:
-    """Make the file durable up to the group's end, and zeros after it.
+def _write_again(disk: Disk, directory: Path, group: GroupEnd, *, cut: bool = True) -> Segment:
+    """Make the file durable up to the group's end, and zeros after it if it is to be `cut` there.
 
     The group is written again before the sync: if its sync had failed, the kernel may hold its pages as clean,
     and a sync alone would then report success for bytes that are not on the disk.
     """
     path = directory / file_name(group.file_id)
-    content = disk.read_file(path)
+    content = _read(disk, path, group.start)
+    if overlaps(content.lost, group.start, group.end):
+        raise DiskFailedError(f"cannot read the end of {path} again", path=path, missing=False)
     file = disk.open_write(path)
-    torn_bytes = len(content.rstrip(b"\0")) - group.end
-    file.write_at(group.start, [content[group.start : group.end], bytes(max(0, torn_bytes))])
+    # Zeros over lost sectors repair them. A record that is written to a part of one would fail: the rest is read first.
+    torn_end = max([len(content.data.rstrip(b"\0")), *(each.stop for each in content.lost)]) if cut else 0
+    torn_bytes = torn_end - group.end
+    file.write_at(group.start, [content.data[group.start : group.end], bytes(max(0, torn_bytes))])
     file.sync()
-    return Segment(file, decode_file_header(content, path), len(content))
+    return Segment(file, content.header, len(content.data))
+
+
+def _read(disk: Disk, path: Path, offset: int) -> _Content:
+    """The file from `offset` on, as far as the disk can read it. Its header it must read: every record needs it."""
+    file = disk.open_read(path)
+    lost: list[range] = []
+    try:
+        size = file.size()
+        try:
+            data = file.read_at(0, size)
+        except DiskFailedError as error:
+            if not error.unreadable:
+                raise
+            header = file.read_at(0, FILE_HEADER_BYTES)
+            rest, lost = read_around(file, min(offset, size), size)
+            data = header[: size - len(rest)].ljust(size - len(rest), b"\0") + rest
+    finally:
+        file.close()
+    return _Content(decode_file_header(data, path), data, lost)

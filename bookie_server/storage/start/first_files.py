@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
-from bookie_server.journal.files import NEXT_FILE, JournalFiles
-from bookie_server.journal.log_mark import LogMark, encode_log_mark
+from bookie_server.journal.files import FIRST_POSITION, NEXT_FILE, JournalFiles
+from bookie_server.journal.log_mark import encode_log_mark
 from bookie_server.journal.record import FILE_HEADER_BYTES, file_name
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.storage_paths import LOG_MARK, StoragePaths
 
-FIRST_MARK = LogMark(1, FILE_HEADER_BYTES, 1)
+FIRST_MARK = FIRST_POSITION
 _FIRST_JOURNAL_FILE = file_name(FIRST_MARK.file_id)
 
 

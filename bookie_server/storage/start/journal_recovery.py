@@ -93,7 +93,11 @@ class Recovery:
         end = replay(disk, paths.journal, mark, self.on_record, accept_damage=config.limbo_on_damage)
         self.damaged = end.damaged
         segment = reopen_at(disk, paths.journal, end)
-        files = JournalFiles.resume(disk, paths.journal, segment_bytes, salt, segment, end.position)
+        if end.lost_bytes:
+            segment.file.close()
+            files = JournalFiles.create(disk, paths.journal, segment_bytes, salt, end.after_loss)
+        else:
+            files = JournalFiles.resume(disk, paths.journal, segment_bytes, salt, segment, end.position)
         files.make_room = reserve.release
         return files
 

@@ -96,4 +96,9 @@ class Media:
             raise TooManyFilesError(f"cannot {doing} {path}: this process has too many open files", path=path)
 
     def failure(self, doing: str, path: Path) -> DiskFailedError:
-        return DiskFailedError(f"cannot {doing} {path}: input/output error", path=path, missing=False)
+        return DiskFailedError(
+            f"cannot {doing} {path}: input/output error",
+            path=path,
+            missing=False,
+            unreadable=doing == "read",
+        )

@@ -148,9 +148,9 @@ MUTATIONS = (
             edit(
                 "bookie_server.journal.replay:_Replay.run",
                 (
-                    "return ReplayEnd(LogMark(file_id, offset, sequence), group,",
-                    "offset = max(offset, len(content.rstrip(bytes(1))))\n"
-                    "            return ReplayEnd(LogMark(file_id, offset, sequence), group,",
+                    "end = LogMark(file_id, offset, sequence)",
+                    "offset = max(offset, len(content.data.rstrip(bytes(1))))\n"
+                    "            end = LogMark(file_id, offset, sequence)",
                 ),
             ),
         ),
@@ -185,7 +185,7 @@ MUTATIONS = (
             edit(
                 "bookie_server.journal.replay:_write_again",
                 (
-                    "file.write_at(group.start, [content[group.start : group.end], bytes(max(0, torn_bytes))])",
+                    "file.write_at(group.start, [content.data[group.start : group.end], bytes(max(0, torn_bytes))])",
                     "file.write_at(group.end, [bytes(max(0, torn_bytes))])",
                 ),
             ),
