@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from bookie_server.disk.disk import ReadableFile
+from bookie_server.disk.disk import Disk, ReadableFile
 from bookie_server.errors import DiskFailedError
 
 SECTOR_BYTES = 512
@@ -39,6 +40,15 @@ def read_around(file: ReadableFile, start: int, stop: int) -> tuple[bytes, list[
                 piece = range(lost.pop().start, piece.stop)
             lost.append(piece)
     return b"".join(parts), lost
+
+
+def read_file_around(disk: Disk, path: Path) -> bytes:
+    """The file, zeros in place of sectors that cannot be read. For files whose checksums show that."""
+    file = disk.open_read(path)
+    try:
+        return read_around(file, 0, file.size())[0]
+    finally:
+        file.close()
 
 
 def _halves(piece: range) -> Iterator[range]:

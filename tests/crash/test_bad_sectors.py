@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from bookie_server.errors import JournalDamagedError, LimboError
+from bookie_server.storage.entry_logs.format import file_name as log_name
+from bookie_server.storage.ledger_storage import LedgerStorage
+from bookie_server.storage.rebuild.stopped import rebuild_index
 from dlog.testing.disk.disk import SimulatedDisk
-from tests.helpers.bookie.storage import KEY, add, fence, make_entry, open_storage
+from tests.helpers.bookie.storage import KEY, add, fence, make_entry, open_storage, small_config
 from tests.helpers.simulation.disk import new_disk, run
 
 HOME = Path("/bookie")
 JOURNAL = HOME / "journal/0000000000000001.journal"
+ENTRY_LOG = HOME / "ledgers/entry-logs/0000000000000001.log"
+STATES = HOME / "ledgers/ledger-states"
 
 
 def filled(*, checkpoint: bool) -> SimulatedDisk:
@@ -90,3 +95,89 @@ def test_after_the_last_record_could_not_be_read_what_is_stored_next_outlives_a_
 
     run(again())
     run(and_again())
+
+
+def closed() -> SimulatedDisk:
+    disk = new_disk()
+
+    async def fill() -> None:
+        storage = await open_storage(HOME, disk, single_write_bytes_min=0)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(100))
+        await fence(storage, state)
+        await storage.close()
+
+    run(fill())
+    return disk
+
+
+async def require_all(storage: LedgerStorage, entry_ids: range) -> None:
+    state = storage.ledger(1)
+    assert not storage.limbo and state is not None and state.fenced
+    for entry_id in entry_ids:
+        assert await storage.read(state, entry_id) == make_entry(1, entry_id)
+
+
+@pytest.mark.parametrize("place", ["header", "end"])
+def test_an_entry_log_with_a_bad_sector_where_it_goes_on_is_left(place: str) -> None:
+    disk = closed()
+    if place == "header":
+        bad = range(512)
+    else:
+        used = len(disk.read_file(ENTRY_LOG))
+        bad = range(used - used % 512, used - used % 512 + 512)
+    disk._media.bad_sectors[ENTRY_LOG] = [bad]
+
+    async def again() -> None:
+        storage = await open_storage(HOME, disk, single_write_bytes_min=0)
+        state = storage.ledger(1)
+        assert state is not None
+        before = disk._media.bad_sectors[ENTRY_LOG]
+        await add(storage, state, range(100, 110))
+        await storage.checkpoint()
+        assert disk._media.bad_sectors[ENTRY_LOG] == before
+        assert disk.list(ENTRY_LOG.parent) == [log_name(1), log_name(2)]
+        await storage.close()
+        assert storage.failed is None
+        storage = await open_storage(HOME, disk, single_write_bytes_min=0)
+        disk._media.bad_sectors.clear()
+        await require_all(storage, range(110))
+        await storage.close()
+
+    run(again())
+
+
+def test_ledger_states_with_a_bad_sector_are_written_anew() -> None:
+    disk = closed()
+    disk._media.bad_sectors[STATES] = [range(512)]
+
+    async def again() -> None:
+        storage = await open_storage(HOME, disk)
+        state = storage.ledger(1)
+        assert state is not None
+        await add(storage, state, range(100, 110))
+        await storage.checkpoint()
+        await storage.close()
+        assert storage.failed is None
+        rebuilt = rebuild_index(disk, small_config(HOME), lambda _: None)
+        assert (rebuilt.lost, rebuilt.entries) == ([], 110)
+        storage = await open_storage(HOME, disk)
+        await require_all(storage, range(110))
+        await storage.close()
+
+    run(again())
+
+
+def test_a_rebuild_takes_states_from_the_old_index_if_a_sector_of_their_copy_is_bad() -> None:
+    disk = closed()
+    disk._media.bad_sectors[STATES] = [range(512)]
+    rebuilt = rebuild_index(disk, small_config(HOME), lambda _: None)
+    assert any("ledger states" in each for each in rebuilt.lost)
+
+    async def again() -> None:
+        storage = await open_storage(HOME, disk)
+        state = storage.ledger(1)
+        assert storage.limbo and state is not None and state.fenced and state.master_key == KEY
+        await storage.close()
+
+    run(again())

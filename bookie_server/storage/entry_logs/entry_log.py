@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.disk.numbered_files import numbers_of
+from bookie_server.disk.sectors import read_around
+from bookie_server.disk.uncached_pages import PAGE_BYTES
 from bookie_server.errors import (
     BlockDamagedError,
     DiskFailedError,
@@ -71,16 +73,40 @@ class EntryLogWriter:
         self.end = end
 
     def begin(self) -> LogEnd:
-        """Where the next block goes; starts a new log when the current one is full or was removed."""
+        """Where the next block goes; starts a new log when the current one is full, was removed or has a bad sector
+        where it would matter.
+        """
         if self.end.offset >= self._log_bytes_max or self.end.log_id == self._closed_id:
             self._roll()
         elif self._file is None:
-            path = self._path(self.end.log_id)
-            if self._disk.exists(path):
-                self._file = self._disk.open_write(path)
-            else:
+            self._file = self._reopened()
+            if self._file is None:
                 self._roll()
         return self.end
+
+    def _reopened(self) -> DiskFile | None:
+        path = self._path(self.end.log_id)
+        if not self._disk.exists(path):
+            return None
+        file = self._disk.open_write(path)
+        try:
+            if self._takes_more(file):
+                return file
+        except LogStoreError:
+            file.close()
+            raise
+        file.close()
+        return None
+
+    def _takes_more(self, file: DiskFile) -> bool:
+        """Whether its header and the page in which it ends can be read: the system reads a page before it writes a part
+        of it, so that every append would fail.
+        """
+        end = self.end.offset
+        page = end - end % PAGE_BYTES
+        _, lost_header = read_around(file, 0, FILE_HEADER_BYTES)
+        _, lost = read_around(file, page, end)
+        return not lost_header and not lost
 
     def _roll(self) -> None:
         self.close()

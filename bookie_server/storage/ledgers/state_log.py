@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskFile
+from bookie_server.disk.sectors import read_file_around
 from bookie_server.errors import DiskFullError
 from bookie_server.storage.index import LOG_FULL, Index, LogEnd
 from bookie_server.storage.ledgers.state_log_format import (
@@ -160,8 +161,8 @@ class StateLog:
 
     def _ends(self) -> dict[int, int]:
         if self._log_ends is None:
-            data = self._disk.read_file(self._paths.states) if self._disk.exists(self._paths.states) else b""
-            states = decode_state_file(data)
+            path = self._paths.states
+            states = decode_state_file(read_file_around(self._disk, path) if self._disk.exists(path) else b"")
             found, self._removed = states.log_ends, states.removed
             # What an older bookie left, or the file was lost: a log that is missed later must have been known.
             self._log_ends = dict.fromkeys(self._index.log_ids(), NOT_KNOWN) | {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
+from bookie_server.disk.sectors import read_file_around
 from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.background.jobs import StorageJobs
 from bookie_server.storage.background.pace import Pace
@@ -67,7 +68,7 @@ class Rebuild:
     def _states(self) -> StateFile:
         """All that the index must hold in addition to entries."""
         parts = self._parts
-        found = decode_state_file(parts.disk.read_file(parts.paths.states))
+        found = decode_state_file(read_file_around(parts.disk, parts.paths.states))
         if parts.checkpointer.has_placed or found.generation != parts.checkpointer.generation:
             raise DiskFullError(
                 f"the index stays as it is: a full disk holds up a checkpoint, and {parts.paths.states} is not "

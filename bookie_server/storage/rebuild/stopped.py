@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from bookie_server.disk.sectors import read_file_around
 from bookie_server.errors import StorageError
 from bookie_server.journal.files import file_ids
 from bookie_server.storage.config import StorageConfig
@@ -75,7 +76,7 @@ class _Rebuild:
 
     def _read_states(self) -> StateFile:
         path = self._paths.states
-        data = self._disk.read_file(path) if self._disk.exists(path) else b""
+        data = read_file_around(self._disk, path) if self._disk.exists(path) else b""
         require_known_version(data, path)
         found = decode_state_file(data)
         if found.generation >= self._mark.generation or self._mark.generation == 0:
