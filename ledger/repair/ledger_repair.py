@@ -214,8 +214,12 @@ class _OneLedger:
             held = await self._repair.checker.lacking(
                 self._ledger_id, self._local.value, bookie_id, list(entry_ids)
             )
-            if held.lacking or held.unknown:
+            if held.lacking:
                 return False
+            if held.unknown:
+                # It acknowledged them after its sync: nothing shows that it lacks any.
+                self._leave(fragment, f"{bookie_id} does not answer ({held.unknown})", entry_ids)
+                return True
             self._note(fragment, bookie_id, bookie_id, copied)
         return True
 

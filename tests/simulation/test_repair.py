@@ -15,10 +15,12 @@ from dlog.testing.checks.copies import audit
 from ledger.client import LedgerClient
 from ledger.config import Visibility
 from ledger.errors import LogStoreError
+from ledger.inspection.copy_audit import SILENCE_S
 from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes
 from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth, FragmentChecker, Held
+from ledger.repair.copying.copier import Copied, Copier
 from ledger.repair.draining import Draining
 from ledger.repair.errors import BookieRunningError
 from ledger.repair.ledger_repair import LedgerRepair, Scope
@@ -519,6 +521,47 @@ def test_what_a_member_missed_is_copied_to_it_once_it_is_back(end: str, away_s: 
             assert await unmarked(ledgers)
 
     simulate(main)
+
+
+def test_a_member_that_took_copies_and_does_not_answer_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It acknowledged them, so nothing shows that it lacks any; a spare bookie is there."""
+    held, copy = FragmentChecker.held, Copier.copy
+    lacking: dict[BookieId, tuple[int, ...]] = {}
+
+    async def lacks(*args: Any) -> Held:
+        fragment, position = args[-3:-1]
+        found = lacking.pop(fragment.ensemble[position], None)
+        return await held(*args) if found is None else Held(found)
+
+    monkeypatch.setattr(FragmentChecker, "held", lacks)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            number = await member(cluster, ledgers, ledger_id)
+            bookie = cluster.bookies[number]
+            lacking[bookie.bookie_id] = (3, 4)
+
+            async def copy_and_hang(*args: Any) -> Copied:
+                copied = await copy(*args)
+                bookie.pause()
+                return copied
+
+            before = await ledgers.store.read_ledger(ledger_id)
+            repair = LedgerRepair(ledgers)
+            with monkeypatch.context() as patched:
+                patched.setattr(Copier, "copy", copy_and_hang)
+                outcome = await repair.repair(ledger_id)
+            assert len(outcome.left) == 1 and f"{bookie.bookie_id} does not answer" in outcome.left[0]
+            assert not outcome.repaired
+            assert await ledgers.store.read_ledger(ledger_id) == before
+            bookie.resume()
+            await asyncio.sleep(SILENCE_S)
+            assert (await repair.repair(ledger_id)).complete
+            await repair.close()
+
+    simulate(main, config=FOUR)
 
 
 def test_a_mark_stays_while_an_open_fragment_has_the_bookie(monkeypatch: pytest.MonkeyPatch) -> None:
