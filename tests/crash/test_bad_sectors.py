@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,37 @@ def test_a_rebuild_takes_states_from_the_old_index_if_a_sector_of_their_copy_is_
         await storage.close()
 
     run(again())
+
+
+@pytest.mark.parametrize("written", ["twice", "once"])
+def test_a_rebuilt_index_lacks_only_what_a_bad_sector_hides(written: str) -> None:
+    """And the file with the rest is no garbage."""
+    disk, once = new_disk(), int(written == "once")
+    victim = JOURNAL.with_name("0000000000000002.journal") if once else ENTRY_LOG
+
+    async def fill() -> None:
+        storage = await open_storage(HOME, disk, single_write_bytes_min=once)
+        state = storage.create_ledger(1, KEY)
+        for first in range(0, 1500, 10):
+            await add(storage, state, range(first, first + 10))
+        await storage.checkpoint()
+        await storage.close()
+
+    async def found() -> int:
+        storage = await open_storage(HOME, disk, limbo_on_damage=True, single_write_bytes_min=once)
+        state = storage.ledger(1)
+        assert storage.limbo and state is not None
+        count = 0
+        for entry_id in range(1500):
+            with suppress(LimboError):
+                count += await storage.read(state, entry_id) == make_entry(1, entry_id)
+        await storage.remove_dead_logs()
+        await storage.close()
+        return count
+
+    run(fill())
+    disk._media.bad_sectors[victim] = [range(20480, 20992)]
+    lost = rebuild_index(disk, small_config(HOME, single_write_bytes_min=once), lambda _: None).lost
+    assert len(lost) == 1
+    assert 1500 - 60 < run(found()) < 1500
+    assert disk.exists(victim)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskFile, ReadableFile
+from bookie_server.disk.sectors import SECTOR_BYTES
 from bookie_server.errors import DiskFailedError, StorageError
 from bookie_server.storage.entry_logs.format import (
     BLOCK_HEADER_BYTES,
@@ -21,8 +22,6 @@ from bookie_server.storage.entry_logs.format import (
 )
 
 _WINDOW_BYTES = 1024 * 1024
-_SECTOR_BYTES = 512
-"""What a disk can lose at least. One lost sector makes every read that touches it fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +117,13 @@ def next_block(
         try:
             window = file.read_at(offset, min(size, end - offset))
         except DiskFailedError:
-            sector_end = offset + _SECTOR_BYTES - offset % _SECTOR_BYTES
-            if size > _SECTOR_BYTES:
+            sector_end = offset + SECTOR_BYTES - offset % SECTOR_BYTES
+            if size > SECTOR_BYTES:
                 size //= 2
             elif size > sector_end - offset:
                 size = sector_end - offset
             else:
-                offset, size = sector_end, _SECTOR_BYTES
+                offset, size = sector_end, SECTOR_BYTES
             continue
         if not window:
             return end  # the file has ended before

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from bookie_server.disk.sectors import read_file_around
 from bookie_server.errors import DiskFailedError, JournalDamagedError
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
@@ -30,7 +31,7 @@ def scan_segment(
     JournalVersionError: a newer version wrote the file.
     """
     try:
-        content = disk.read_file(path)
+        content = read_file_around(disk, path)
         header = segment_header(content, log_id, path)
     except (DiskFailedError, JournalDamagedError):
         yield Damage(path, 0, end or 0)
