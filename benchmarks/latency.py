@@ -31,7 +31,8 @@ from tests.helpers.processes.cluster import Cluster
 _PADDING = b"x" * 1000
 _FAST, _SLOW, _IDLE = 5000, 1000, 50
 """Appends a second: of the load, during rotations, and of a log that is nearly idle."""
-_ROTATIONS = 40
+_ROTATIONS = 200
+"""Of fewer the p99 would be the longest pause."""
 _ROTATION_INTERVAL_S = 0.25
 _DEATHS = 20
 _DEATH_INTERVAL_S = 1.0

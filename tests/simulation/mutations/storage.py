@@ -342,6 +342,10 @@ MUTATIONS = (
                 "bookie_server.storage.scrub.lost_entries:lost_ids",
                 (" or state.deleted", ""),
             ),
+            edit(
+                "bookie_server.storage.scrub.file_walk:FileWalk._is_deleted",
+                ("return ledger_id in progress.deleted", "return False"),
+            ),
         ),
         plan=focused(
             "kill_client", **THREE, shrinks=True, rotation_age_s=0.7, gc_interval_s=0.7, scrubs=True
@@ -352,7 +356,7 @@ MUTATIONS = (
         "An entry log goes away when no ledger lives in it.",
         (
             edit(
-                "bookie_server.storage.maintenance:StorageMaintenance._remove_dead_logs",
+                "bookie_server.storage.maintenance:StorageMaintenance._dead_logs",
                 (" and not parts.index.has_live_ledger(log_id)", ""),
             ),
         ),
