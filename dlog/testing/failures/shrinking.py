@@ -22,6 +22,7 @@ _SIMPLER: tuple[dict[str, Any], ...] = (
     {"mixed_settings": False},
     {"buggify": False},
     {"cancellers": 0},
+    {"visitors": 0},
     {"limbo": False},
     {"other_log": False},
     {"shrinks": False},

@@ -66,6 +66,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         later = Draw(Random(f"producers {seed}"))
         drawn["producers"] = later.chance.choice((1, 2, 3)) if later.maybe(0.2) else 0
     drawn["compaction"] = Draw(Random(f"compaction {seed}")).maybe(0.3)
+    drawn["visitors"] = int(Draw(Random(f"visitors {seed}")).maybe(0.2))
     if profile == "narrow":
         drawn |= narrowed(Draw(Random(f"narrow {seed}")))
     if profile != "beyond":

@@ -146,6 +146,8 @@ class Plan:
     """The share of takeovers that first ask the owner; with any, administrators also ask it to rotate."""
     retains: bool = False
     """The owner trims what a cursor of the administrators is beyond; they read that first."""
+    visitors: int = 0
+    """Processes whose readers share a client, and are opened and closed again and again."""
     parallel_logs: int = 0
     """Logs that one more client writes and follows at the same time."""
     producers: int = 0

@@ -35,6 +35,7 @@ from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParall
 from dlog.testing.swarm.processes.producers import Produced, SwarmProducer
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.repairers import REPAIRER, SwarmRepairer, patient, wrong_in_the_end
+from dlog.testing.swarm.processes.visitors import SwarmVisitors
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
 from dlog.testing.swarm.verification import Verification
@@ -47,6 +48,7 @@ Worker = (
     SwarmWriter
     | SwarmReader
     | SwarmWitness
+    | SwarmVisitors
     | SwarmNeighbour
     | SwarmCanceller
     | SwarmConsumer
@@ -85,6 +87,7 @@ class Swarm:
             *(f"consumer-{number}" for number in range(plan.consumers)),
             *(["parallel-0"] if plan.parallel_logs else []),
             *(f"producer-{number}" for number in range(plan.producers)),
+            *(f"visitors-{number}" for number in range(plan.visitors)),
             "administrator",
         ]
         self.chaos = Chaos(plan, cluster, self._names, self._start)
@@ -220,6 +223,9 @@ class Swarm:
             case "witness":
                 config = self._plan.reader_config()
                 worker = SwarmWitness(client, LOG, self.recorder, label, chance, config)
+            case "visitors":
+                config = self._plan.reader_config()
+                worker = SwarmVisitors(client, LOG, self.recorder, label, chance, config)
             case "neighbour":
                 worker = SwarmNeighbour(client, LOG, self._belongings, chance)
             case "canceller":

@@ -38,6 +38,20 @@ MUTATIONS = (
         (edit("ledger.reading.entry_runs:EntryRun.within", ("if len(", "if True or len(")),),
     ),
     Mutation(
+        "reader-ends-as-another-one-leaves",
+        "Readers of one client share the openings of a ledger: one that leaves ends no opening of another one, and a "
+        "reader whose fetching was cancelled has not come to its end.",
+        (
+            edit(
+                "ledger.reading.shared_ledgers:SharedLedgers._first",
+                ("found.readers += 1  # else the last of them ends what this opening learns", "pass"),
+                ("await handle.close()\n                await found.close()", "await handle.close()"),
+            ),
+            edit("dlog.read.fetcher:Fetcher.take", ("assert self._is_abandoned, (", "assert True, (")),
+        ),
+        plan=focused(**THREE, visitors=3, readers=0, rotation_entries=5, store_s_max=0.5, chaos_s=16.0),
+    ),
+    Mutation(
         "reader-leaves-an-unsealed-ledger",  # docs/pitfalls.md#overlapping-rotation
         "A listed successor is no permission to go on: only the seal of the ledger itself is.",
         (

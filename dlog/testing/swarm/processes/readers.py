@@ -73,8 +73,8 @@ class SwarmReader:
         turn = 0
         while True:
             turn += 1
-            name, start = f"{self._name}.tail{turn}", draw_start(self._chance, self._recorder.seen)
-            reader = start.reader(self._client, self._log, self._config, on_trimmed=OnMissing.SKIP)
+            name, start = f"{self._name}.tail{turn}", self._draw_start()
+            reader = self._reader(name, start, on_trimmed=OnMissing.SKIP)
             self._recorder.may_skip(name)
             try:
                 async with start.opened(reader, name, self._recorder):
@@ -86,6 +86,7 @@ class SwarmReader:
                         self._chance.randint(1, 50),
                     ):
                         pass
+                    self._ended_by_itself(name, reader)
             except (UnavailableError, LogNotFoundError) as error:
                 if self._recorder.has_returned(name):
                     self.wrong.append(
@@ -115,15 +116,16 @@ class SwarmReader:
                         start = Start("last", count=self._chance.choice((1, 2, 3, 10, 200)))
                         await self._read_last(name, start)
                     case kind if kind < 0.42 and self._recorder.seen:
-                        start = draw_start(self._chance, self._recorder.seen)
+                        start = self._draw_start()
                         await self._read_until(name, start)
                     case _:
-                        start = draw_start(self._chance, self._recorder.seen)
+                        start = self._draw_start()
                         await self._read_from(name, start)
         except (TimeoutError, UnavailableError, LogNotFoundError, TrimmedError):
             return  # what it has read so far counts
         except LogStoreError as error:
-            self.loud.append(f"{name} from {start}: {error!r}")
+            if not self._is_closed(name):
+                self.loud.append(f"{name} from {start}: {error!r}")
 
     async def _read_from(self, name: str, start: Start) -> None:
         """In up to three parts, each in its own way, by the same reader or by one that begins at the stored position.
@@ -137,20 +139,21 @@ class SwarmReader:
             self._recorder.must_report(name)
         first = start
         for _ in range(3):
-            reader = start.reader(self._client, self._log, self._config, on_trimmed=on_trimmed)
+            reader = self._reader(name, start, on_trimmed=on_trimmed)
             async with start.opened(reader, name, self._recorder) if start is first else reader:
                 ways = ("items",) if on_trimmed is OnMissing.GAP else _WAYS
                 for _ in range(self._chance.randint(1, 2)):
                     if await self._take(
                         name, reader, self._chance.choice(ways), self._chance.choice(_ENOUGH)
                     ):
+                        self._ended_by_itself(name, reader)
                         return
                 start = Start("id", reader.position)
             if self._chance.random() < 0.5:
                 return
 
     async def _read_last(self, name: str, start: Start) -> None:
-        reader = start.reader(self._client, self._log, self._config, until="latest")
+        reader = self._reader(name, start, until="latest")
         async with start.opened(reader, name, self._recorder) as began:
             await self._take(name, reader, self._chance.choice(("messages", "batches")))
         self._recorder.starts[name] = replace(began, complete=True)
@@ -164,7 +167,7 @@ class SwarmReader:
             start = Start()
         end = end._replace(batch_index=end.batch_index + self._chance.choice((0, 0, 1)))
         self._recorder.may_skip(name)
-        reader = start.reader(self._client, self._log, self._config, until=end, on_trimmed=OnMissing.SKIP)
+        reader = self._reader(name, start, until=end, on_trimmed=OnMissing.SKIP)
         async with start.opened(reader, name, self._recorder) as began:
             began = self._recorder.starts[name] = replace(began, until=end)
             way = self._chance.choice(("messages", "batches", "poll"))
@@ -174,7 +177,7 @@ class SwarmReader:
     async def _read_all(self, name: str) -> None:
         found: list[MessageId] = []
         start = Start()
-        reader = start.reader(self._client, self._log, self._config, until="latest")
+        reader = self._reader(name, start, until="latest")
         async with start.opened(reader, name, self._recorder) as began, _closing(reader.batches()) as batches:
             async for batch in batches:
                 for message in batch:
@@ -182,6 +185,31 @@ class SwarmReader:
                     found.append(message.id)
         ended = self._recorder.now()
         self._recorder.whole_reads.append(WholeRead(name, began.asked, frozenset(found), ended=ended))
+
+    def _reader(
+        self,
+        name: str,
+        start: Start,
+        *,
+        until: str | MessageId | None = None,
+        on_trimmed: OnMissing = OnMissing.FAIL,
+    ) -> Reader:
+        """One that is not open yet. `name` is what the history calls it."""
+        return start.reader(self._client, self._log, self._config, until=until, on_trimmed=on_trimmed)
+
+    def _draw_start(self) -> Start:
+        return draw_start(self._chance, self._recorder.seen)
+
+    def _is_closed(self, name: str) -> bool:
+        """Whether another task has closed this reader: its end proves nothing."""
+        return False
+
+    def _ended_by_itself(self, name: str, reader: Reader) -> None:
+        """A reader without an end did; the log is never sealed."""
+        if not self._is_closed(name):
+            self.wrong.append(
+                f"c11_readers_end_where_they_were_asked: {name} has no end, but ended at {reader.position}"
+            )
 
     # ---- ways to read
 
