@@ -87,6 +87,8 @@ class SimulatedBookie:
         """It never runs again: its host or its disk is lost."""
         self.damaged = False
         """Something durable on its disk was damaged. It may never serve again, and what it acknowledged may be lost."""
+        self.may_refuse_to_start = False
+        """Some of the damage is of a kind with which no start need succeed."""
         self.server: BookieServer | None = None
         """Of the process that runs; None before it serves."""
         self.on_end: Callable[[SimulatedBookie], None] = lambda _: None

@@ -18,6 +18,14 @@ from bookie_server.journal.record import (
 from dlog.testing.disk.state import Inode
 
 
+def is_survived_unreadable(path: Path) -> bool:
+    """Whether a bookie that may start in limbo starts although a sector of this file cannot be read.
+
+    Cookies name the bookie and the log mark says where replay begins: without them a start may be refused.
+    """
+    return path.suffix == ".journal" or path.parent.name == "entry-logs" or path.name == "ledger-states"
+
+
 def settled_extent(path: Path, inode: Inode) -> range:
     """Empty if there is nothing that may rot."""
     if path.suffix != ".journal":

@@ -11,6 +11,7 @@ from dlog.testing.bookies import SimulatedBookie
 from dlog.testing.checks.waits import Pause
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.settled import is_survived_unreadable
 from dlog.testing.kernel.faults import DiskFault, MetadataFault
 from dlog.testing.kernel.nodes import context_of
 from dlog.testing.network.connections import Connection
@@ -244,14 +245,18 @@ class FaultInjector:
     def _damaged(self, action: Action) -> SimulatedDisk:
         """The disk of a bookie that is about to lose something durable."""
         bookie = self._cluster.bookie(action.who)
-        bookie.damaged = True
+        bookie.damaged = bookie.may_refuse_to_start = True
         return bookie.disk
 
     def _do_settled_rot(self, action: Action) -> None:
         self._damaged(action).rot_settled(action.part)
 
     def _do_bad_sectors(self, action: Action) -> None:
-        self._damaged(action).rot_settled(action.part, sectors=True)
+        bookie = self._cluster.bookie(action.who)
+        bookie.damaged = True
+        path = bookie.disk.rot_settled(action.part, sectors=True)
+        if path is not None and not is_survived_unreadable(path):
+            bookie.may_refuse_to_start = True
 
     def _do_bit_rot(self, action: Action) -> None:
         self._damaged(action).rot(action.part, recent_bytes=action.number)

@@ -21,7 +21,7 @@ _ROT: tuple[tuple[str, str], ...] = (
     ("settled_rot", "journal"),
     ("settled_rot", "ledgers"),
     ("bad_sectors", "entry-logs"),
-    ("bad_sectors", "journal"),
+    ("bad_sectors", ".journal"),
     ("bad_sectors", "ledgers"),
     ("index_damage", ""),
     ("lost_file", "entry-logs"),

@@ -107,10 +107,15 @@ class Verification:
         return history
 
     async def _bookies_are_back(self, client: LogClient) -> None:
-        """C17: whatever befell them, all of them serve and take writes again, but for those that are lost."""
+        """C17: whatever befell them, all of them serve and take writes again, but for those that are lost.
+
+        Where bookies may start in limbo, those with sectors that cannot be read serve, too.
+        """
         sound = [bookie for bookie in self._cluster.bookies if bookie.sound]
-        for bookie in sound:
-            await bookie.wait_until_serving()
+        for bookie in self._cluster.bookies:
+            in_limbo = self._plan.limbo and not bookie.lost and not bookie.may_refuse_to_start
+            if bookie.sound or in_limbo:
+                await bookie.wait_until_serving()
         back = {bookie.bookie_id for bookie in sound}
         while not back <= {info.bookie_id for info in client.ledgers.bookies().writable}:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_TRY_AGAIN_S)

@@ -15,6 +15,7 @@ from bookie_server.journal.record import (
     encode_record,
 )
 from dlog.testing.disk.disk import SimulatedDisk
+from dlog.testing.disk.settled import is_survived_unreadable
 from tests.helpers.simulation.disk import CountedNotes, new_disk
 
 FILE = Path("/file")
@@ -136,3 +137,17 @@ def test_a_disk_that_others_fill_is_nearly_full_and_takes_every_write() -> None:
     disk.nearly_full = False
     total, free = disk.free_space(Path("/"))
     assert free / total > 0.9
+
+
+@pytest.mark.parametrize(
+    ("path", "is_survived"),
+    [
+        ("/data/journal/0000000000000001.journal", True),
+        ("/data/ledgers/entry-logs/0000000000000001.log", True),
+        ("/data/ledgers/ledger-states", True),
+        ("/data/ledgers/log-mark", False),
+        ("/data/journal/VERSION", False),
+    ],
+)
+def test_a_start_in_limbo_needs_cookies_and_the_log_mark(path: str, is_survived: bool) -> None:
+    assert is_survived_unreadable(Path(path)) is is_survived
