@@ -30,7 +30,6 @@ from ledger.model import (
     LedgerMetadata,
     QuorumSizes,
     Versioned,
-    address_in,
 )
 from ledger.placement.free_space import FreeSpace
 from ledger.placement.placement import Placement
@@ -356,14 +355,18 @@ class LedgerClient:
         return self._free_space.known
 
     async def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
-        """The bookie's address: where it is registered, else where it was last seen, else the address in its id."""
+        """Where the bookie is registered, None if it is not.
+
+        Invariant: only the bookie itself is asked. No message names it, so whoever listens now where it was, or at the
+        address that its id is, would answer for it; and what a new, empty bookie denies proves nothing of this one.
+        """
         now = asyncio.get_running_loop().time()
         if self._bookies.find(bookie_id) is None and now >= self._last_lookup_at + _LOOKUP_INTERVAL_S:
             self._last_lookup_at = now
             # The snapshot may miss a bookie that just started. If the store is unavailable, what is known must do.
             with suppress(LogStoreError):
                 await self._read_bookies()
-        return self._bookies.find(bookie_id) or self._last_seen.get(bookie_id) or address_in(bookie_id)
+        return self._bookies.find(bookie_id)
 
     def _bookies_may_have_changed(self) -> None:
         if self._refreshing is not None and not self._refreshing.done():

@@ -9,7 +9,6 @@ from enum import IntEnum
 from typing import Generic, NewType, TypeVar
 
 from ledger.arguments import require_fields
-from ledger.digits import whole_number
 from ledger.errors import ConfigurationError, InvalidNameError, MetadataFormatError
 from ledger.field_docs import with_field_docs
 
@@ -238,15 +237,6 @@ class BookieInfo:
             return check_location(text) if text else ()
         except InvalidNameError:
             return ()
-
-
-def address_in(bookie_id: BookieId) -> BookieInfo | None:
-    """The address in a bookie id of the form host:port, as BookKeeper resolves an unregistered bookie; else None."""
-    host, _, port = bookie_id.rpartition(":")
-    number = whole_number(port, 65535)
-    if not host or number is None:
-        return None
-    return BookieInfo(bookie_id=bookie_id, host=host, port=number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ledger.errors import (
     ReadError,
 )
 from ledger.metadata.store import MetadataStore
-from ledger.model import FRAME_BYTES_MAX, BookieId, BookieSet, LedgerId, LedgerMetadata, address_in
+from ledger.model import FRAME_BYTES_MAX, BookieId, BookieSet, LedgerId, LedgerMetadata
 from ledger.printing import Row
 from ledger.wire.digest import make_digester
 from ledger.wire.messages import Operation, V3ReadRequest, V3ReadResponse
@@ -103,7 +103,7 @@ class LiveLedger:
 
     async def _link(self, bookie_id: BookieId) -> AdminConnection:
         if bookie_id not in self._links:
-            info = self._bookies.find(bookie_id) or address_in(bookie_id)
+            info = self._bookies.find(bookie_id)
             if info is None:
                 raise BookieUnavailableError(f"bookie {bookie_id} is not registered", bookie_id=bookie_id)
             link = linked(info.host, info.port, FRAME_BYTES_MAX)

@@ -116,6 +116,9 @@ class _EmptyIndex:
     def overlapping(self, *_: int) -> Iterator[Interval]:
         return iter(())
 
+    def bytes_in_log(self, *_: int) -> int:
+        return 0
+
     def state(self, ledger_id: int) -> StoredLedger:
         state = StoredLedger(ledger_id, b"")
         state.last_entry = ENTRY_MAX

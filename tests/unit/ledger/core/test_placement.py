@@ -23,7 +23,6 @@ from ledger.model import (
     BookieSet,
     Location,
     QuorumSizes,
-    address_in,
     check_location,
 )
 
@@ -74,21 +73,6 @@ def test_the_same_seed_places_alike_however_bookies_are_listed() -> None:
     assert choose_ensemble(BOOKIES, QuorumSizes(), Random(9)) == choose_ensemble(
         turned, QuorumSizes(), Random(9)
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [("10.0.0.7:3181", "10.0.0.7", 3181), ("bookie.example:1", "bookie.example", 1)],
-)
-def test_an_id_may_give_the_address_of_an_unregistered_bookie(text: str, host: str, port: int) -> None:
-    info = address_in(BookieId(text))
-    assert info is not None
-    assert (info.host, info.port) == (host, port)
-
-
-@pytest.mark.parametrize("text", ["bookie-7", "host:", ":3181", "host:port", "host:65536", "host:٣"])
-def test_other_ids_give_no_address(text: str) -> None:
-    assert address_in(BookieId(text)) is None
 
 
 # ---- racks and free space
