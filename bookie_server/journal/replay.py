@@ -172,6 +172,8 @@ class _Walk:
         self.sequence = sequence
         self.group_start = offset
         self.successor: int | None = None
+        self._resumed_at = 0
+        """Behind the last damage: what is before that in the same group cannot be written again."""
         self.lost = False
         """Whether it ended at a record that cannot be read."""
 
@@ -189,7 +191,7 @@ class _Walk:
         offset = self.offset
         self.offset += RECORD_HEADER_BYTES + len(record.body)
         self.sequence = record.sequence + 1
-        self.group_start = record.group_start
+        self.group_start = max(record.group_start, self._resumed_at)
         try:
             if record.type is RecordType.NEXT_FILE:
                 self.successor = ledger_of(record.body)
@@ -208,6 +210,7 @@ class _Walk:
             if record is not None and record.sequence > self.sequence and record.group_start > self.offset:
                 self._replay.damage_at(self._file_id, self.offset, "records that had been synced follow it")
                 self.offset, self.sequence = found, record.sequence
+                self._resumed_at = found
                 return True
             found = self._content.find(marker, found + 1)
         if self._is_lost():

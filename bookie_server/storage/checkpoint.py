@@ -113,10 +113,10 @@ class Checkpointer:
         """What the index must lead to. DiskFailedError."""
         return block_files(self._state_log.ends(), self._mark)
 
-    def dead_segments(self) -> list[int]:
-        """Journal files before the durable mark in which no ledger lives, by their numbers in the index."""
-        before = (each for each in file_ids(self._disk, self._paths.journal) if each < self._mark.file_id)
-        return [each for each in map(segment_id, before) if not self._index.has_live_ledger(each)]
+    def segments_before_mark(self) -> list[int]:
+        """Journal files before the durable mark, by their numbers in the index."""
+        files = file_ids(self._disk, self._paths.journal)
+        return [segment_id(each) for each in files if each < self._mark.file_id]
 
     def end_limbo(self) -> None:
         """Durably forget that part of the journal was lost. DiskFullError: not done; may be repeated."""

@@ -7,7 +7,7 @@ the log mark never passes what is not stored. Any other error of its work ends t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,6 +125,7 @@ class StorageMaintenance:
         while self._running is not None:
             await self._running
         await self._room_worker.close()
+        await self._last_look.close()
 
     # ---- checkpoints
 
@@ -291,17 +292,20 @@ class StorageMaintenance:
         async with self._removing:
             if self._all_files_stay():
                 return 0
-            seemingly_dead = await self._storage_worker.run(self._dead_logs, self._on_error)
-            dead = await self._last_look.keeps_nothing(seemingly_dead)
-            if self._all_files_stay():
-                return 0
-            count = await self._storage_worker.run(partial(self._remove_logs, {*dead}), self._on_error)
-            removed = list(self._removed)
-            await self._reader.forget_logs(removed)
-            for log_id in removed:
-                if (free := self._removed.pop(log_id, None)) is not None:
-                    free()
+            count = 0
+            for log_id in await self._storage_worker.run(self._dead_logs, self._on_error):
+                if await self._last_look.keeps_nothing(log_id) and not self._all_files_stay():
+                    count += await self._storage_worker.run(partial(self._remove_log, log_id), self._on_error)
+                await self._free_removed()
             return count
+
+    async def _free_removed(self) -> None:
+        removed = list(self._removed)
+        if removed:
+            await self._reader.forget_logs(removed)
+        for log_id in removed:
+            if (free := self._removed.pop(log_id, None)) is not None:
+                free()
 
     def _all_files_stay(self) -> bool:
         return self._failed or self._closed or self._files_stay
@@ -309,24 +313,22 @@ class StorageMaintenance:
     def _dead_logs(self) -> list[int]:
         # In the storage worker, so between two checkpoints: what the index says now is durable.
         parts = self._parts
-        entry_logs = [
-            log_id
-            for log_id in log_ids(parts.disk, parts.paths.entry_logs)
-            if log_id < parts.writer.end.log_id and not parts.index.has_live_ledger(log_id)
+        closed = [
+            each for each in log_ids(parts.disk, parts.paths.entry_logs) if each < parts.writer.end.log_id
         ]
-        return entry_logs + parts.checkpointer.dead_segments()
+        closed += parts.checkpointer.segments_before_mark()
+        return [each for each in closed if not parts.index.has_live_ledger(each)]
 
-    def _remove_logs(self, looked_at: Set[int]) -> int:
-        """Those of them that are dead still: a scrubber may have put back what it has found there."""
+    def _remove_log(self, log_id: int) -> bool:
+        """False: it is in use again, since a scrubber has put back what it has found there; or is removed already."""
         parts = self._parts
-        dead = [each for each in self._dead_logs() if each in looked_at]
-        if dead:
-            with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
-                parts.state_log.forget_logs(dead)
-        for log_id in dead:
-            path = path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal)
-            self._removed[log_id] = parts.disk.remove_large(path)
-        return len(dead)
+        path = path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal)
+        if parts.index.has_live_ledger(log_id) or not parts.disk.exists(path):
+            return False
+        with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
+            parts.state_log.forget_logs([log_id])
+        self._removed[log_id] = parts.disk.remove_large(path)
+        return True
 
     async def clear_limbo(self) -> None:
         """Durably forget that part of the journal was lost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pytest
 
@@ -85,8 +85,8 @@ def test_an_interval_that_is_durable_before_the_record_of_its_entry_log_is_seen(
     """
     honest = SimulatedKeyValues.write
 
-    async def no_last_look(_: LastLook, log_ids: Sequence[int]) -> list[int]:
-        return list(log_ids)
+    async def no_last_look(_: LastLook, _log_id: int) -> bool:
+        return True
 
     def write(
         self: SimulatedKeyValues, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes] = ()

@@ -21,7 +21,7 @@ from bookie_server.storage.segments.places import is_segment
 from bookie_server.storage.start.opening import Parts
 
 _STEP_BYTES = 1024 * 1024
-"""Read at a time: a checkpoint waits for no more than this."""
+"""Read at a time."""
 _STAYS = "a file stays that seemed to be garbage"
 
 logger = logging.getLogger(__name__)
@@ -38,38 +38,36 @@ class LastLook:
         """`restore` puts what is found into the index, as for the scrubber."""
         self._parts = parts
         self._walk = FileWalk(parts.disk, parts.index, parts.paths)
+        # Not the storage worker: a look would wait there for one checkpoint after the other.
+        self._worker = parts.disk.worker("last-look")
         self._jobs = jobs
         self._pace = pace
         self._restore = restore
 
-    async def keeps_nothing(self, log_ids: Sequence[int]) -> list[int]:
-        """Those of these files in which the index has lost nothing; what it has lost in others is found again.
+    async def close(self) -> None:
+        await self._worker.close()
 
-        LogStoreError.
-        """
-        if not log_ids:
-            return []
-        files = {each.log_id: each for each in await self._jobs.run(self._parts.checkpointer.block_files)}
-        return [each for each in log_ids if await self._is_dead(each, files.get(each))]
-
-    async def _is_dead(self, log_id: int, known: BlockFile | None) -> bool:
-        """Looks through the whole file, also after something was found: the index leads to all of it then.
+    async def keeps_nothing(self, log_id: int) -> bool:
+        """Whether the index has lost nothing in this file; if it has, that is found again.
 
         Of a file that the ledger states do not know, no block counts but those that the index names: a crash may have
         cut off a compaction before these knew its entry log, or a checkpoint whose entries are in the journal.
+        LogStoreError.
         """
+        files = await self._jobs.run(self._parts.checkpointer.block_files)
+        known = next((each for each in files if each.log_id == log_id), None)
         if known is None and is_segment(log_id):
             return True
         file = known or BlockFile(log_id, None)
         now = asyncio.get_running_loop().time
         position: FilePosition | None = FIRST_FILE
-        is_dead = True
+        nothing = True
         while position is not None:
             began = now()
-            step = await self._jobs.run(partial(self._walk.step, [file], position, _STEP_BYTES))
+            step = await self._worker.run(partial(self._walk.step, [file], position, _STEP_BYTES))
             took_s = now() - began
             found = [each for each in step.unindexed if known is not None or each.is_unlisted]
-            is_dead &= step.is_sure and not found
+            nothing &= step.is_sure and not found
             if found and known is None:
                 await self._jobs.run(partial(self._parts.state_log.note_end, log_id, NOT_KNOWN))
             if found and not await self._put_back(found):
@@ -77,7 +75,7 @@ class LastLook:
             position = step.next
             if position is not None:
                 await self._pace.after(step.bytes_read, took_s)
-        return is_dead
+        return nothing
 
     async def _put_back(self, found: Sequence[UnindexedBlock]) -> bool:
         """False: there is no space for it now."""

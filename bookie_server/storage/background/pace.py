@@ -16,5 +16,5 @@ class Pace:
 
     async def after(self, done_bytes: int, took_s: float = 0.0) -> None:
         """Wait as long as this number of bytes takes at that rate, and at least as long as they took."""
-        time_s = max(done_bytes / self._bytes_per_s, took_s)
-        await asyncio.sleep(time_s * (_BUSY_FACTOR if self._appends_wait() else 1))
+        time_s = done_bytes / self._bytes_per_s * (_BUSY_FACTOR if self._appends_wait() else 1)
+        await asyncio.sleep(max(time_s, took_s))

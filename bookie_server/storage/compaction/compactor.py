@@ -110,7 +110,13 @@ class Compactor:
             if nearly_full and not empty_journal
             else ledgers.free_bytes - int(ledgers.total_bytes * (1 - config.disk_usage_max))
         )
-        healthy = [each for each in files if each.log_id not in self._damaged]
+        # What no ledger lives in stays only for a reason, and there is nothing to copy.
+        current = parts.writer.end.log_id
+        healthy = [
+            each
+            for each in files
+            if each.log_id not in self._damaged and (each.ledgers or each.log_id == current)
+        ]
         selection = select(
             healthy, threshold, config.entry_log_bytes_max, capacity, empty_journal=empty_journal
         )

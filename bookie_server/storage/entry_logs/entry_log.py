@@ -191,10 +191,10 @@ class EntryLogReader:
         return blocks
 
     def read_if_intact(self, ledger_id: int, interval: Interval) -> Block | None:
-        """The block of one interval; None if it cannot be read."""
+        """The block of one interval; None if it is not there, or damaged. StorageError: nothing is known."""
         try:
             [block] = self.read(ledger_id, [interval])
-        except StorageError:
+        except BlockDamagedError:
             return None
         return block
 

@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import DiskFailedError, StorageError
+from bookie_server.errors import DiskFailedError, JournalDamagedError, StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block, BlockHeader
 from bookie_server.storage.entry_logs.headers import EntryLogHeaders
 from bookie_server.storage.index import Index
 from bookie_server.storage.scrub.block_files import BlockFile
+from bookie_server.storage.scrub.block_ids import BlockIds
 from bookie_server.storage.scrub.coverage import Place, all_found
 from bookie_server.storage.scrub.lost_entries import is_deleted, is_unlisted, lost_ids, may_be_lost
 from bookie_server.storage.scrub.windowed_file import WindowedFile
@@ -118,6 +119,7 @@ class FileWalk:
         self._index = index
         self._paths = paths
         self._logs = EntryLogReader(disk, paths)
+        self._blocks = BlockIds(self._logs)
 
     def step(self, files: Sequence[BlockFile], start: FilePosition, bytes_max: int) -> FileStep:
         """Check blocks from `start` on, at least one, and read about `bytes_max` bytes.
@@ -147,10 +149,13 @@ class FileWalk:
             progress.is_sure = False
             return None
         read_before = progress.bytes_read
+        others_before = self._blocks.bytes_read
         with closing(opened):
             try:
                 headers = _headers(opened, file)
-            except LogStoreError:
+            except LogStoreError as error:
+                # A file of a newer version may have anything. Of one without a header of its own nothing can be read.
+                progress.is_sure &= isinstance(error, JournalDamagedError)
                 return None
             offset, previous = max(offset, headers.begin), -1
             while offset < headers.end:
@@ -166,7 +171,8 @@ class FileWalk:
                 else:
                     offset, previous = headers.next_block(offset + 1, offset + 1 + left), -1
                 progress.headers += 1
-                progress.bytes_read = read_before + opened.bytes_read
+                others = self._blocks.bytes_read - others_before
+                progress.bytes_read = read_before + opened.bytes_read + others
         return None
 
     def _is_sound(
@@ -183,7 +189,7 @@ class FileWalk:
             block = headers.block_at(offset)
             if block is None:
                 return False
-            if ids := lost_ids(self._index, block, place, self._logs.read_if_intact):
+            if ids := lost_ids(self._index, block, place, self._blocks):
                 lost = UnindexedBlock(block.ledger_id, tuple(ids), log_id, offset, block.size)
                 progress.unindexed.append(lost)
             if unlisted:

@@ -8,14 +8,12 @@ brought back into memory may look lost until a checkpoint: `restoring.py` makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Index, Interval
+from bookie_server.storage.scrub.block_ids import BlockIds
 from bookie_server.storage.scrub.coverage import Place, by_interval, leads_to
-
-ReadBlock = Callable[[int, Interval], Block | None]
-"""The block of an interval of this ledger; None if it cannot be read."""
 
 
 def is_deleted(index: Index, ledger_id: int) -> bool:
@@ -40,8 +38,11 @@ def is_unlisted(index: Index, ledger_id: int, first: int, last: int, log_id: int
     return any(each.log_id == log_id for each in index.overlapping(ledger_id, first, last))
 
 
-def lost_ids(index: Index, block: Block, place: Place, read: ReadBlock) -> list[int]:
-    """Ids of lost entries in this block, ascending. StorageError: the index cannot be read."""
+def lost_ids(index: Index, block: Block, place: Place, blocks: BlockIds) -> list[int]:
+    """Ids of lost entries in this block, ascending. StorageError: the index, or a file that it names, cannot be read.
+
+    What the index names and is damaged is not lost: that is found the other way round, and repaired.
+    """
     state = index.state(block.ledger_id)
     if state is None or state.deleted:
         return []
@@ -52,18 +53,13 @@ def lost_ids(index: Index, block: Block, place: Place, read: ReadBlock) -> list[
     return [
         each
         for interval, ids in by_interval(stored, intervals)
-        for each in _not_found(block.ledger_id, interval, ids, place, read)
+        for each in _not_found(block.ledger_id, interval, ids, place, blocks)
     ]
 
 
 def _not_found(
-    ledger_id: int, interval: Interval | None, ids: list[int], place: Place, read: ReadBlock
+    ledger_id: int, interval: Interval | None, ids: list[int], place: Place, blocks: BlockIds
 ) -> Sequence[int]:
     if interval is None:
         return ids
-    if leads_to(interval, place):
-        return ()
-    other = read(ledger_id, interval)
-    if other is None:  # what the index names and cannot be read is found the other way round, and repaired
-        return ()
-    return [each for each in ids if other.entry(each) is None]
+    return () if leads_to(interval, place) else blocks.missing(ledger_id, interval, ids)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.index import interval_of
+from bookie_server.storage.scrub.block_ids import BlockIds
 from bookie_server.storage.scrub.file_walk import UnindexedBlock
 from bookie_server.storage.scrub.lost_entries import is_unlisted, lost_ids
 from bookie_server.storage.start.opening import Parts
@@ -38,6 +39,7 @@ class _Restoring:
         self._index = parts.index
         self._generation = parts.checkpointer.generation
         self._logs = EntryLogReader(parts.disk, parts.paths)
+        self._blocks = BlockIds(self._logs)
         self._found = found
         self.restored: list[UnindexedBlock] = []
 
@@ -54,13 +56,12 @@ class _Restoring:
             raise
 
     def _restore(self, found: UnindexedBlock) -> bool:
-        block = self._logs.read_if_intact(
-            found.ledger_id, interval_of(found.ids, found.log_id, found.offset, found.size)
-        )
-        if block is None:
-            return False
+        place = interval_of(found.ids, found.log_id, found.offset, found.size)
         try:
-            ids = lost_ids(self._index, block, (found.log_id, found.offset), self._logs.read_if_intact)
+            block = self._logs.read_if_intact(found.ledger_id, place)
+            if block is None:
+                return False
+            ids = lost_ids(self._index, block, (found.log_id, found.offset), self._blocks)
             if ids:
                 interval = interval_of(ids, found.log_id, found.offset, found.size)
                 self._index.add_blocks(found.ledger_id, [(ids, interval)])
@@ -69,7 +70,7 @@ class _Restoring:
                 self._index.list_in_log(found.log_id, found.ledger_id)
                 return True
         except StorageError:
-            pass  # the index cannot be read there
+            pass  # the index, or a file, cannot be read there
         return False
 
     def close(self) -> None:

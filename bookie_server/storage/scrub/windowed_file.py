@@ -35,6 +35,7 @@ class WindowedFile(ReadableFile):
         try:
             return self._file.read_at(offset, max(size, WINDOW_BYTES))
         except DiskFailedError:
+            self.bytes_read += size  # what cannot be read takes time, too
             if size >= WINDOW_BYTES:
                 raise
             return self._file.read_at(offset, size)  # a bad sector may be after it

@@ -12,10 +12,10 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.server import BookieServer
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
-from ledger.errors import BookieUnavailableError, LedgerRecoveryError
+from ledger.errors import LedgerRecoveryError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieId, QuorumSizes
+from ledger.model import QuorumSizes
 from tests.helpers.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration

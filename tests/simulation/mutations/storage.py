@@ -357,7 +357,11 @@ MUTATIONS = (
         (
             edit(
                 "bookie_server.storage.maintenance:StorageMaintenance._dead_logs",
-                (" and not parts.index.has_live_ledger(log_id)", ""),
+                ("[each for each in closed if not parts.index.has_live_ledger(each)]", "closed"),
+            ),
+            edit(
+                "bookie_server.storage.maintenance:StorageMaintenance._remove_log",
+                ("parts.index.has_live_ledger(log_id) or ", ""),
             ),
         ),
     ),

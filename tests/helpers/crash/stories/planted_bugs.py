@@ -360,7 +360,7 @@ BUGS = (
         "No file is removed that has an entry which only the index has lost.",
         edit(
             "bookie_server.storage.maintenance:StorageMaintenance.remove_dead_logs",
-            ("await self._last_look.keeps_nothing(seemingly_dead)", "seemingly_dead"),
+            ("await self._last_look.keeps_nothing(log_id) and", ""),
         ),
     ),
     _bug(

@@ -114,3 +114,17 @@ def test_a_successor_whose_first_record_cannot_be_read_is_not_taken_for_an_empty
 def test_nothing_is_read_of_a_file_without_its_header() -> None:
     with pytest.raises(DiskFailedError):
         read_back(filled(range(512)), accept_damage=True)
+
+
+def test_writing_goes_on_behind_a_lost_record_of_the_last_group() -> None:
+    """And of the end of the group before: what cannot be read cannot be written again."""
+    disk = new_disk()
+    files = JournalFiles.create(disk, HOME, SEGMENT_BYTES, lambda: 77)
+    files.write([(RecordType.FENCE, b"a" * 5000)])
+    files.write([(RecordType.FENCE, b"b" * 3000), (RecordType.FENCE, b"c" * 9000)])
+    files.close()
+    disk._media.bad_sectors[FILE] = [range(4096, 8192)]
+    for _ in range(2):
+        found, end = read_back(disk, accept_damage=True)
+        assert found == [b"c" * 9000] and end.damaged
+        reopen_at(disk, HOME, end).file.close()

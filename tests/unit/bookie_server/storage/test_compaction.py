@@ -88,7 +88,8 @@ def begun(storage: LedgerStorage) -> CompactionRun:
 
 def compacted_now(storage: LedgerStorage) -> None:
     begun(storage).finish()
-    storage._upkeep._remove_logs({*storage._upkeep._dead_logs()})
+    for log_id in storage._upkeep._dead_logs():
+        storage._upkeep._remove_log(log_id)
 
 
 def test_space_comes_back_and_what_is_left_is_in_sequence(tmp_path: Path, both_storages: None) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from bookie_server.errors import DiskFullError, StorageError, TooManyFilesError
+from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub import file_walk
+from bookie_server.storage.segments.places import path_of
 from tests.helpers.bookie.lost_intervals import lose_intervals, lose_log_records, unindexed
 from tests.helpers.bookie.storage import COMPACTED_BELOW, KEY, add, durable, found_ids, open_storage
 
@@ -155,3 +157,46 @@ def test_garbage_is_removed_all_the_same(tmp_path: Path, both_storages: None) ->
         await storage.close()
 
     run(main)
+
+
+async def test_a_compaction_ends_although_a_dead_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing to copy from there, and each log that it begins would be garbage in its next round."""
+    storage = await with_garbage(tmp_path)
+    await durable(partial(storage.delete_ledger, 2))
+    await storage.checkpoint()
+
+    async def stays(_look: LastLook, log_id: int) -> bool:
+        return log_id != 1
+
+    monkeypatch.setattr(LastLook, "keeps_nothing", stays)
+    async with asyncio.timeout(20):
+        for _ in range(2):
+            await storage.compact(COMPACTED_BELOW)
+    assert storage.failed is None
+    await storage.close()
+
+
+async def test_what_was_looked_through_is_removed_before_the_next_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await open_storage(tmp_path, entry_log_bytes_max=1024)
+    for ledger_id in range(1, 6):
+        await add(storage, storage.create_ledger(ledger_id, KEY), range(COUNT))
+        await storage.checkpoint()
+        await durable(partial(storage.delete_ledger, ledger_id))
+    await storage.checkpoint()
+    log_ids = storage._upkeep._dead_logs()
+    files = [path_of(each, entry_logs=tmp_path / "ledgers/entry-logs", journal=tmp_path) for each in log_ids]
+    looked = 0
+
+    async def keeps_nothing(_look: LastLook, _log_id: int) -> bool:
+        nonlocal looked
+        assert [each.exists() for each in files] == [number >= looked for number in range(len(files))]
+        looked += 1
+        return True
+
+    monkeypatch.setattr(LastLook, "keeps_nothing", keeps_nothing)
+    assert await storage.remove_dead_logs() == len(files) == looked > 2
+    await storage.close()

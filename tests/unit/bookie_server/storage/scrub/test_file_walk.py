@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import DiskFullError, StorageError
+from bookie_server.errors import DiskFullError, StorageError, TooManyFilesError
 from bookie_server.storage.checkpoint import Checkpointer
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
 from bookie_server.storage.compaction.space import measure
-from bookie_server.storage.entry_logs.format import BLOCK_HEADER_BYTES
+from bookie_server.storage.entry_logs.entry_log import EntryLogReader
+from bookie_server.storage.entry_logs.format import BLOCK_HEADER_BYTES, Block
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
 from bookie_server.storage.index import Index, Interval, state_record
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
+from bookie_server.storage.maintenance import StorageMaintenance
 from bookie_server.storage.rebuild.stopped import rebuild_index
 from bookie_server.storage.scrub.file_walk import FIRST_FILE, FilePosition
 from bookie_server.storage.segments.places import is_segment, path_of
@@ -382,3 +384,46 @@ def test_an_unreadable_sector_hides_only_the_blocks_in_it(block_bytes_max: int, 
         await storage.close()
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("error", [None, TooManyFilesError("no descriptor is left", path=Path("x"))])
+def test_a_large_block_that_many_small_ones_lead_to_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: TooManyFilesError | None
+) -> None:
+    """After a compaction of a ledger with gaps. Without a descriptor for it nothing is known, and nothing is sure."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path, block_bytes_max=32 * 1024, entry_log_bytes_max=1024)
+        state, garbage = storage.create_ledger(1, KEY), storage.create_ledger(2, KEY)
+        for entry_id in range(0, 60, 2):
+            await add(storage, state, [entry_id])
+            await add(storage, garbage, [entry_id])
+            await storage.checkpoint()
+        await durable(partial(storage.delete_ledger, 2))
+        await storage.checkpoint()
+        old = (await storage.block_files())[:3]
+        monkeypatch.setattr(StorageMaintenance, "remove_dead_logs", none_removed)
+        assert (await storage.compact(1.0)).copied_bytes > 0
+        walk, reads = storage.file_walk(), list[tuple[int, int]]()
+        honest = EntryLogReader.read
+
+        def read(self: EntryLogReader, ledger_id: int, intervals: Sequence[Interval]) -> list[Block]:
+            reads.append((intervals[0].log_id, intervals[0].offset))
+            if error is not None:
+                raise StorageError(str(error)) from error
+            return honest(self, ledger_id, intervals)
+
+        monkeypatch.setattr(EntryLogReader, "read", read)
+        step = walk.step(old, FIRST_FILE, 1 << 30)
+        assert not step.unindexed and step.next is None
+        assert step.is_sure == (error is None)
+        assert 0 < len({*reads}) < len(old)
+        assert (len(reads) == len({*reads})) == (error is None)
+        monkeypatch.setattr(EntryLogReader, "read", honest)
+        await storage.close()
+
+    run(main)
+
+
+async def none_removed(_: StorageMaintenance) -> int:
+    return 0
