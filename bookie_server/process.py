@@ -52,7 +52,7 @@ def run(config: BookieConfig) -> int:
     return_large_blocks()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=partial(whole, _loop_factory())) as runner:
+    with asyncio.Runner(loop_factory=partial(whole, loop_factory())) as runner:
         return runner.run(_serve(config))
 
 
@@ -70,7 +70,8 @@ def _within_descriptors(config: BookieConfig) -> BookieConfig:
     return replace(config, limits=limits)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The event loop of a bookie's process: uvloop's, or asyncio's where that is not installed."""
     try:
         import uvloop
     except ImportError:

@@ -29,7 +29,7 @@ from bookie_server.disk.disk_watch import follow_disks, writability_of
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
 from bookie_server.net.connections import Connections
-from bookie_server.net.descriptors import BACKLOG
+from bookie_server.net.listener import bind, serve
 from bookie_server.net.port import keep_port, kept_port, ports_to_try
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
@@ -90,6 +90,7 @@ class BookieServer:
             ClusterMissingError: the metadata store has no cluster.
             DirectoryInUseError, ForeignStorageError: another bookie works on the directories.
             PortTakenError: the port is in use.
+            ConfigurationError: the host is not one of this machine.
             CookieMismatchError: the directories are not those of this bookie.
             JournalDamagedError, IndexDamagedError: stored data is damaged (docs/operations.md).
             DiskFullError, DiskFailedError: a disk has no space, or fails.
@@ -122,7 +123,7 @@ class BookieServer:
         service = self.service = self._make_service(storage)
         self._connections = Connections(self._config.limits, service)
         self._stack.push_async_callback(_close_connections, self._connections, storage)
-        await listener.start_serving()
+        await serve(listener, self._config.host, self.port)
         follow_disks(service, await self._register(service, instance_id))
         collector = GarbageCollector(
             storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
@@ -191,18 +192,7 @@ class BookieServer:
         return await self._listen(last)
 
     async def _listen(self, port: int) -> asyncio.Server:
-        host = self._config.host
-        try:
-            return await asyncio.get_running_loop().create_server(
-                self._accept, host, port, backlog=BACKLOG, start_serving=False
-            )
-        except OSError as error:
-            raise PortTakenError(
-                f"cannot listen on {host}:{port} ({error.strerror or error}): stop the process that uses the port, or "
-                f"give a new bookie another --port",
-                host=host,
-                port=port,
-            ) from error
+        return await bind(self._config.host, port, self._accept)
 
     def _accept(self) -> asyncio.BufferedProtocol:
         assert self._connections is not None, "nothing is accepted before step 4"

@@ -38,6 +38,10 @@ class SimulatedSocket:
             raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
         return self._peer
 
+    def fileno(self) -> int:
+        """None: no kernel knows it."""
+        return -1
+
     def setsockopt(self, *options: object) -> None:
         """Accepted; a simulated network has nothing to tune."""
 

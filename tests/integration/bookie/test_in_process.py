@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import pytest
 
 from bookie_server.config_file import make_config
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError
+from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
 from bookie_server.net.port import ports_to_try
+from bookie_server.process import loop_factory
 from bookie_server.server import BookieServer
 from ledger.environment import Environment, SystemEnvironment
 from ledger.metadata.drivers import open_store
@@ -134,6 +135,33 @@ async def accepts(port: int) -> bool:
     writer.close()
     await writer.wait_closed()
     return True
+
+
+@pytest.mark.parametrize("factory", [loop_factory(), asyncio.new_event_loop])
+def test_a_port_that_another_process_listens_on_before_the_bookie_does_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Both have bound it, as Linux allows while neither listens; the other one listens during the replay."""
+    open_storage = BookieServer._open_storage
+    other = socket.socket()
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+    async def outrun(self: BookieServer) -> Any:
+        other.bind(("127.0.0.1", self.port))
+        other.listen()
+        return await open_storage(self)
+
+    monkeypatch.setattr(BookieServer, "_open_storage", outrun)
+
+    async def scenario() -> None:
+        async with cluster(tmp_path.name) as store:
+            server = server_on(tmp_path, store)
+            with pytest.raises(PortTakenError, match="stop the process that uses the port"):
+                await server.start()
+            assert (await store.bookies()).writable == ()
+
+    with other, asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(scenario())
 
 
 def test_it_starts_again_in_the_same_process(tmp_path: Path) -> None:
