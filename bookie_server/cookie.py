@@ -12,7 +12,7 @@ Protocol: docs/bookkeeper.md#cookies. Pitfall: docs/pitfalls.md#empty-disk-under
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -87,19 +87,31 @@ def judge(ours: Cookie, in_store: Cookie | None, found: Sequence[FoundDirectory]
     return Verdict.KNOWN
 
 
+async def _nothing_else() -> None:
+    """The default of `before_first`."""
+
+
 async def prove_identity(
-    store: MetadataStore, disk: Disk, ours: Cookie, config: StorageConfig, environment: Environment
+    store: MetadataStore,
+    disk: Disk,
+    ours: Cookie,
+    config: StorageConfig,
+    environment: Environment,
+    *,
+    before_first: Callable[[], Awaitable[None]] = _nothing_else,
 ) -> Verdict:
     """Judge what is there; on a first start make it, the directories before the store.
 
-    On return the directories are this bookie's, and LedgerStorage can be opened. CookieMismatchError; on a first
-    start DiskFullError and DiskFailedError too.
+    `before_first` may refuse a first start by an error; nothing was written then. On return the directories are this
+    bookie's, and LedgerStorage can be opened. CookieMismatchError; on a first start DiskFullError and DiskFailedError
+    too.
     """
     worker = disk.worker("bookie-cookie")
     try:
         found = await worker.run(partial(_look, disk, config))
         verdict = judge(ours, await _cookie_in_store(store, ours), found)
         if verdict is Verdict.NEW:
+            await before_first()
             await worker.run(partial(_prepare, disk, ours, config, environment))
             # The store comes last: once it knows the bookie, what is missing was lost with its disk.
             await _create_in_store(store, ours)

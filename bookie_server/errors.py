@@ -91,6 +91,12 @@ class BookieAliveError(UnavailableError):
     bookie_id: str
 
 
+class AddressTakenError(UnavailableError):
+    """Clients expect another bookie (`bookie_id`) at this bookie's address."""
+
+    bookie_id: str
+
+
 class DiskFullError(UnavailableError):
     """No space was left; what was to be written is not there."""
 

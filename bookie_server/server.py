@@ -4,7 +4,8 @@ Start, in this order, each step undone if a later one fails:
  1. lock the directories, bind the port without listening: the address is part of the identity;
  2. prove the identity (cookie.py): nothing of a foreign or emptied disk is touched;
  3. open the storage: the journal's tail is replayed, so every fence is back;
- 4. listen; 5. register, and see that the store still has the cookie; 6. start upkeep.
+ 4. listen, if clients expect no other bookie there (address.py);
+ 5. register, and see that the store still has the cookie; 6. start upkeep.
 
 Stop is the same in reverse: end the registration, accept nothing more, wait until what was accepted is durable and
 answered, close the connections, checkpoint and close the storage. After the first journal error nothing is trusted:
@@ -18,9 +19,11 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from bookie_server.address import await_no_other, require_unknown
 from bookie_server.config import BookieConfig
 from bookie_server.cookie import keep_in_store, own_cookie, prove_identity
 from bookie_server.disk.directory_lock import lock_directories
@@ -29,7 +32,7 @@ from bookie_server.disk.disk_watch import follow_disks, writability_of
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
 from bookie_server.net.connections import Connections
-from bookie_server.net.listener import bind, serve
+from bookie_server.net.listener import bind, claim
 from bookie_server.net.port import keep_port, kept_port, ports_to_try
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
@@ -53,7 +56,8 @@ T = TypeVar("T")
 DRAIN_S = 10.0
 """How long a stop waits for peers to read their last responses."""
 REGISTER_S = 45.0
-"""Longer than a store's session timeout: by then the session of a killed predecessor has ended."""
+"""Longer than a store's session timeout: by then the session of a killed predecessor has ended. Also for one of another
+id at the address."""
 
 
 class BookieServer:
@@ -95,6 +99,7 @@ class BookieServer:
             JournalDamagedError, IndexDamagedError: stored data is damaged (docs/operations.md).
             DiskFullError, DiskFailedError: a disk has no space, or fails.
             BookieAliveError: another process is registered under this id.
+            AddressTakenError: clients expect another bookie at this address.
             MetadataUnavailableError: the metadata store does not respond.
         """
         try:
@@ -123,7 +128,10 @@ class BookieServer:
         service = self.service = self._make_service(storage)
         self._connections = Connections(self._config.limits, service)
         self._stack.push_async_callback(_close_connections, self._connections, storage)
-        await serve(listener, self._config.host, self.port)
+        claim(listener, self._config.host, self.port)
+        # No other bookie can begin to serve here any more, so what is not registered now is not served here.
+        await await_no_other(self._store, self._own_info(), REGISTER_S)
+        await listener.start_serving()
         follow_disks(service, await self._register(service, instance_id))
         collector = GarbageCollector(
             storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
@@ -200,7 +208,18 @@ class BookieServer:
 
     async def _prove_identity(self, instance_id: str) -> None:
         cookie = self._cookie(instance_id)
-        await prove_identity(self._store, self._disk, cookie, self._config.storage, self._environment)
+        await prove_identity(
+            self._store,
+            self._disk,
+            cookie,
+            self._config.storage,
+            self._environment,
+            before_first=self._require_new_address,
+        )
+
+    async def _require_new_address(self) -> None:
+        await require_unknown(self._store, self._own_info())
+        await await_no_other(self._store, self._own_info(), REGISTER_S)
 
     def _cookie(self, instance_id: str) -> Cookie:
         storage = self._config.storage
@@ -224,14 +243,9 @@ class BookieServer:
 
     async def _register(self, service: BookieService, instance_id: str) -> Presence:
         writable = service.writability.adds
-        info = BookieInfo(
-            bookie_id=self.bookie_id,
-            host=self._config.advertised_host,
-            port=self.port,
-            read_only=not writable,
-            properties=(DURABLE_DELETIONS, *self._location()),
+        registration = await register(
+            self._store, replace(self._own_info(), read_only=not writable), REGISTER_S
         )
-        registration = await register(self._store, info, REGISTER_S)
         keep_cookie = partial(keep_in_store, self._store, self._cookie(instance_id))
         presence = Presence(
             registration,
@@ -242,6 +256,14 @@ class BookieServer:
         self._stack.push_async_callback(presence.withdraw)
         await patiently(keep_cookie, REGISTER_S)
         return presence
+
+    def _own_info(self) -> BookieInfo:
+        return BookieInfo(
+            bookie_id=self.bookie_id,
+            host=self._config.advertised_host,
+            port=self.port,
+            properties=(DURABLE_DELETIONS, *self._location()),
+        )
 
     def _location(self) -> tuple[tuple[str, str], ...]:
         location = self._config.network_location

@@ -26,22 +26,19 @@ async def bind(host: str, port: int, accept: Callable[[], asyncio.BaseProtocol])
         raise _refusal(error, host, port) from error
 
 
-async def serve(listener: asyncio.Server, host: str, port: int) -> None:
-    """Listen; on return the port is this process's. PortTakenError if another process was first."""
-    try:
-        _claim(listener)
-        await listener.start_serving()
-    except OSError as error:
-        raise _refusal(error, host, port) from error
+def claim(listener: asyncio.Server, host: str, port: int) -> None:
+    """Listen; on return the port is this process's, and connections wait until `listener.start_serving`.
 
-
-def _claim(listener: asyncio.Server) -> None:
-    """Listen on each socket ourselves: uvloop's `start_serving` returns as if nothing were wrong if it cannot."""
+    PortTakenError if another process was first. uvloop's `start_serving` returns as if nothing were wrong then.
+    """
     for each in listener.sockets:
         if each.fileno() < 0:  # simulated: bound is ours there
             continue
         with socket.fromfd(each.fileno(), each.family, each.type, each.proto) as same:
-            same.listen(BACKLOG)
+            try:
+                same.listen(BACKLOG)
+            except OSError as error:
+                raise _refusal(error, host, port) from error
 
 
 def _refusal(error: OSError, host: str, port: int) -> LogStoreError:

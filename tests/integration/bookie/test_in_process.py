@@ -14,17 +14,24 @@ import pytest
 
 from bookie_server.config_file import make_config
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
+from bookie_server.errors import (
+    AddressTakenError,
+    BookieAliveError,
+    ClusterMissingError,
+    CookieMismatchError,
+    PortTakenError,
+)
 from bookie_server.net.port import ports_to_try
 from bookie_server.process import loop_factory
 from bookie_server.server import BookieServer
 from ledger.environment import Environment, SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieInfo, check_bookie_id
+from ledger.model import BookieId, BookieInfo, check_bookie_id
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.processes.bookie import SMALL_FILES
+from tests.helpers.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
 
@@ -236,5 +243,71 @@ def test_a_bookie_whose_id_is_still_registered_gives_up(
             await server.start()
             await server.stop()
             await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_new_bookie_serves_at_no_address_at_which_another_one_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one was killed and its disk is lost; a refusal leaves nothing that hinders a start at another address."""
+    monkeypatch.setattr("bookie_server.server.REGISTER_S", 0.0)
+    port, other_port = free_ports(2)
+
+    async def scenario() -> None:
+        async with cluster("registered-there") as store:
+            other = await open_store(store.uri)
+            await other.register_bookie(BookieInfo(bookie_id=BookieId("lost"), host="127.0.0.1", port=port))
+            with pytest.raises(AddressTakenError, match="bookie lost"):
+                await server_on(tmp_path, store, port=port).start()
+            assert not await accepts(port) and await store.list_cookies() == []
+            server = server_on(tmp_path, store, port=other_port)
+            await server.start()
+            await server.stop()
+            await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_known_bookie_that_moves_serves_at_no_address_at_which_another_one_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bookie_server.server.REGISTER_S", 0.0)
+
+    async def scenario() -> None:
+        async with cluster("moves") as store:
+            server = server_on(tmp_path, store, bookie_id="moved")
+            await server.start()
+            await server.stop()
+            other = await open_store(store.uri)
+            lost = BookieInfo(bookie_id=BookieId("lost"), host="127.0.0.1", port=server.port)
+            registration = await other.register_bookie(lost)
+            again = server_on(tmp_path, store, bookie_id="moved")
+            with pytest.raises(AddressTakenError, match="bookie lost"):
+                await again.start()
+            assert not await accepts(server.port)
+            await registration.close()
+            again = server_on(tmp_path, store, bookie_id="moved")
+            await again.start()
+            await again.stop()
+            await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_new_bookie_serves_at_no_address_that_is_the_id_of_a_known_one(tmp_path: Path) -> None:
+    """The old one is stopped and its disk is lost, the new one gets its port and another id."""
+
+    async def scenario() -> None:
+        async with cluster("known-there") as store:
+            lost = server_on(tmp_path / "lost", store)
+            await lost.start()
+            await lost.stop()
+            with pytest.raises(AddressTakenError, match=f"bookie decommission {lost.bookie_id}"):
+                await server_on(tmp_path / "new", store, port=lost.port, bookie_id="new").start()
+            assert await store.list_cookies() == [lost.bookie_id]
+            server = server_on(tmp_path / "new", store, bookie_id="new")
+            await server.start()
+            await server.stop()
 
     asyncio.run(scenario())
