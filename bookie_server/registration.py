@@ -83,15 +83,19 @@ class Presence:
         self._wanted = writable
         self._published: bool | None = writable
         self._task: asyncio.Task[None] | None = None
+        self._withdrawn = False
 
     def want(self, *, writable: bool) -> None:
-        """Move to the writable or the read-only list as soon as the store responds."""
+        """Move to the writable or the read-only list as soon as the store responds; nothing after `withdraw`."""
+        if self._withdrawn:  # the disks are measured until the stop has ended
+            return
         self._wanted = writable
         if self._task is None and self._wanted != self._published:
             self._task = asyncio.get_running_loop().create_task(self._follow())
 
     async def withdraw(self) -> None:
         """End the registration; returns once others can see it."""
+        self._withdrawn = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

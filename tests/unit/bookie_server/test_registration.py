@@ -125,3 +125,30 @@ def test_a_change_of_which_nothing_is_known_is_undone_when_it_is_not_wanted_any_
         assert not store.read_only
 
     run(main())
+
+
+class CountedRequests:
+    """A registration that counts what is asked of it."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    async def set_read_only(self, read_only: bool) -> None:
+        self.requests += 1
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_disk_that_fills_up_after_the_registration_has_ended_publishes_nothing() -> None:
+    """A stop withdraws the bookie first; the storage measures its disks until the last answers are read."""
+
+    async def main() -> None:
+        registration = CountedRequests()
+        presence = Presence(registration, writable=True, on_lost=ignore_loss, on_renewed=ignore_renewal)
+        await presence.withdraw()
+        presence.want(writable=False)
+        await asyncio.sleep(60)
+        assert registration.requests == 0
+
+    run(main())
