@@ -94,12 +94,16 @@ class Presence:
             self._task = asyncio.get_running_loop().create_task(self._follow())
 
     async def withdraw(self) -> None:
-        """End the registration; returns once others can see it."""
+        """End the registration; returns once others can see it, or when the store does not respond: then it ends with
+        the session."""
         self._withdrawn = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        await self._registration.close()
+        try:
+            await self._registration.close()
+        except LogStoreError as error:
+            logger.warning("cannot end the registration, which ends with the session: %s", error)
 
     async def _follow(self) -> None:
         try:

@@ -152,3 +152,17 @@ def test_a_disk_that_fills_up_after_the_registration_has_ended_publishes_nothing
         assert registration.requests == 0
 
     run(main())
+
+
+class UnreachableStore(CountedRequests):
+    async def close(self) -> None:
+        raise away()
+
+
+def test_a_stop_goes_on_while_the_store_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        presence = Presence(UnreachableStore(), writable=True, on_lost=ignore_loss, on_renewed=ignore_renewal)
+        await presence.withdraw()
+
+    run(main())
+    assert "the store is away" in caplog.text
