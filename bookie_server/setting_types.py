@@ -5,7 +5,7 @@ TOML and Python are both typed, so nothing is converted: a port in quotes is an 
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
@@ -28,6 +28,7 @@ def check_types(config: type, settings: Mapping[str, Any]) -> None:
 
 def _is(value: object, wanted: type) -> bool:
     if wanted is float:
-        return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # a number here
+        # A whole number of any length is one for TOML and Python.
+        return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]  # a number
     # A boolean is an integer to Python, but `port = true` is none to anybody else.
     return type(value) is wanted

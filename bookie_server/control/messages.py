@@ -57,7 +57,7 @@ def decode_request(line: bytes) -> Request:
         if not 0 <= threshold <= 1:
             raise ValueError(f"threshold {threshold} is not in 0..1")
         return Request(Command(fields["command"]), threshold)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"this bookie does not know the request ({error}): restart it") from error
 
 

@@ -77,6 +77,7 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"data": 7}, "setting data must be the path of a directory, got 7"),
         ({"ledger_dir": ""}, "setting ledger_dir must be the path of a directory, got ''"),
         ({"gc_interval_s": float("nan")}, "setting gc_interval_s must be a number, got nan"),
+        ({"gc_interval_s": 10**400}, "setting gc_interval_s must be a number, got 1000"),
         ({"limits": {"idle_s": "long"}}, "setting idle_s must be a number, got 'long'"),
         ({"storage": {"limbo_on_damage": 1}}, "setting limbo_on_damage must be true or false, got 1"),
         ({"storage": {"write_cache_bytes_max": -5}}, "write_cache_bytes_max must be above 0, got -5"),

@@ -42,6 +42,7 @@ def test_a_request_is_one_line(request_: Request) -> None:
         b'{"command":"format","threshold":0}\n',
         b'{"command":"compact","threshold":1.5}\n',
         b'{"command":"compact","threshold":NaN}\n',
+        b'{"command":"compact","threshold":1' + b"0" * 400 + b"}\n",
         b'{"command":["space"],"threshold":0}\n',
         b"\xff\xfe\n",
         b"[" * 100_000 + b"\n",
