@@ -23,6 +23,7 @@ from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.metadata.sqlite import sessions
 from ledger.metadata.sqlite.errors import commit_failed, is_busy, translated
 from ledger.metadata.sqlite.file import create_file, open_file
+from ledger.metadata.sqlite.forks import NO_FORK
 from ledger.metadata.sqlite.sessions import Session
 from ledger.metadata.sqlite.transaction import SqliteTransaction
 from ledger.metadata.sqlite.watches import Watcher, WatchTable
@@ -72,8 +73,9 @@ class SqliteEngine:
     def run(self, works: Sequence[Work]) -> list[Watcher]:
         """Do it all in order; returns the watches to fire."""
         fired: list[Watcher] = []
-        for kind, group in groupby(works, key=lambda work: work.kind):
-            fired += self._run_group(kind, list(group))
+        with NO_FORK:
+            for kind, group in groupby(works, key=lambda work: work.kind):
+                fired += self._run_group(kind, list(group))
         return fired
 
     def _run_group(self, kind: Kind, works: list[Work]) -> list[Watcher]:
@@ -172,14 +174,19 @@ class SqliteEngine:
             self.watches.add(watcher, None)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._tx = None
+        with NO_FORK:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = self._tx = None
 
     # ---- looking for changes
 
     def poll(self) -> list[Watcher]:
         """Watches to fire for what other processes did. A store that cannot be read now is read next time."""
+        with NO_FORK:
+            return self._poll()
+
+    def _poll(self) -> list[Watcher]:
         try:
             if (
                 self._connection is not None
