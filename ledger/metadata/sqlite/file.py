@@ -7,8 +7,8 @@
 Invariant: the file appears whole (schema, LAYOUT and INSTANCEID in it) or not at all, readable by its owner only;
 opening never makes one. The journal mode is a rollback one with synchronous=EXTRA, because several processes
 write and SQLite before 3.51.3 can damage a WAL then; and of those it is PERSIST, whose commits sync data and no
-directory (docs/decisions/0003-sqlite-journal-mode.md). Nothing here opens the file except SQLite: closing any other
-file descriptor would drop the locks that SQLite holds.
+directory (docs/decisions/0003-sqlite-journal-mode.md). Nothing here opens the file except SQLite, and hot_journal.py
+while no transaction runs: closing any other file descriptor drops the locks that SQLite holds.
 
 Pitfall: docs/pitfalls.md#write-ahead-log-of-sqlite.
 """
@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from ledger.errors import AlreadyExistsError, LayoutMismatchError, MetadataUnavailableError
 from ledger.metadata.sqlite.errors import damaged, is_busy, missing, not_writable, translated
+from ledger.metadata.sqlite.hot_journal import has_foreign_journal, journal_of, read_hot_journal
 
 APPLICATION_ID = 0x646C6F67
 SCHEMA_VERSION = 1
@@ -44,11 +45,20 @@ CREATE TABLE nodes (
 
 
 def open_file(path: str) -> sqlite3.Connection:
-    """A checked connection, or one of our errors. sqlite3.Error only when another process holds a lock."""
+    """A checked connection, or one of our errors. sqlite3.Error only when another process holds a lock.
+
+    This process must not be in a transaction on the file (hot_journal.py).
+    """
     if not os.path.lexists(path):
         raise missing(path)
     if not (os.access(path, os.R_OK | os.W_OK) and os.access(Path(path).parent, os.W_OK)):
         raise not_writable(path)
+    if has_foreign_journal(path):
+        raise LayoutMismatchError(
+            f"{journal_of(path)} was left by a crash while another file was at {path}: if this file is the right one, "
+            f"stop its users and remove the journal; else put back the file that was there",
+            path=path,
+        )
     try:
         connection = _connect(path)
         try:
@@ -66,6 +76,14 @@ def open_file(path: str) -> sqlite3.Connection:
 def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> None:
     """Make the file under another name and link it to `path` whole; AlreadyExistsError if that is taken."""
     directory = Path(path).parent
+    if read_hot_journal(path) is not None and not os.path.lexists(
+        path
+    ):  # in this order: a file that is there stays
+        raise LayoutMismatchError(
+            f"{journal_of(path)} was left by a crash and would be played into a new {path}: put back the file that "
+            f"was there, or remove the journal",
+            path=path,
+        )
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(prefix=f".{Path(path).name}.", suffix=".new", dir=directory)
