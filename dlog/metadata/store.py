@@ -108,7 +108,7 @@ class LogMetadataStore:
         ref = LogRef(log, self._environment.new_uuid(), self._root)
         record = LogMetadata(
             log_uuid=ref.log_uuid,
-            instance_id=await self._instance(),
+            instance_id=await self._read_instance(),  # the cluster may have been formatted while we were connected
             nonce=self._environment.token(),
             grace_us=GRACE_US if grace_us is None else grace_us,
         )
@@ -311,8 +311,10 @@ class LogMetadataStore:
         return metadata_keys.record_key(self._root, ref.name, ref.log_uuid)
 
     async def _instance(self) -> str:
-        if self._instance_id is None:
-            self._instance_id = await self._store.instance_id()
+        return self._instance_id or await self._read_instance()
+
+    async def _read_instance(self) -> str:
+        self._instance_id = await self._store.instance_id()
         return self._instance_id
 
     async def _read_or_none(self, ref: LogRef, *, fresh: bool = True) -> Versioned[LogMetadata] | None:
@@ -322,6 +324,8 @@ class LogMetadataStore:
             return None
         record = _decoded(self._record_key(ref), decode_record, found.value)
         instance = await self._instance()
+        if record.instance_id != instance:
+            instance = await self._read_instance()
         if record.instance_id != instance:
             raise LayoutMismatchError(
                 f"log {ref.name} belongs to cluster {record.instance_id}, this metadata store to cluster {instance}: "

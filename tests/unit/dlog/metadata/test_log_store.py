@@ -45,6 +45,20 @@ async def test_a_created_log_is_found_by_its_name() -> None:
     assert (record.epoch, record.owner, record.ledgers, record.log_uuid) == (0, None, (), ref.log_uuid)
 
 
+async def test_a_client_connected_over_a_format_shares_its_logs_with_others() -> None:
+    """Both a log that it creates afterwards and one that another client has created."""
+    before, store = await logs_on("formatted")
+    await before.create(ORDERS)
+    await store.format_cluster()
+    after = LogMetadataStore(store, ENVIRONMENT)
+    ref = await before.create(ORDERS)
+    assert (await after.read(ref)).value.instance_id == await store.instance_id()
+
+    await store.format_cluster()
+    ref = await LogMetadataStore(store, ENVIRONMENT).create(ORDERS)
+    assert (await before.read(ref)).value.instance_id == await store.instance_id()
+
+
 async def test_a_name_in_use_is_refused_and_leaves_nothing() -> None:
     logs, store = await logs_on("in-use")
     ref = await logs.create(ORDERS)
