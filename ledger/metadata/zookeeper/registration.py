@@ -6,6 +6,9 @@ it was in, unless somebody else came meanwhile: another process under its id, or
 Then it must not serve under that name, and is told so. Whose node it is the session tells: a node of our own
 session is ours, whichever call made it.
 
+Invariant: a node is changed or removed within the session that owned it when it was read, or not at all: after the
+end of that session the node of the same name is another process's.
+
 Protocol: docs/bookkeeper.md#registration.
 """
 
@@ -21,6 +24,7 @@ from ledger.errors import (
     AlreadyExistsError,
     LayoutMismatchError,
     LogStoreError,
+    MetadataUnavailableError,
     RecordNotFoundError,
 )
 from ledger.metadata.format.service_info import published
@@ -174,18 +178,32 @@ class ZooKeeperRegistration:
         return None if stat is None else int(stat.ephemeralOwner)
 
     async def _update_own(self, path: str) -> bool:
+        """Whether it was ours, and has our data now."""
+        session_id = self._session.session_id
+        if await self._owner(path) != session_id:
+            return False
         try:
-            await self._session.set(path, self._data)
+            await self._session.set(path, self._data, within=session_id)
         except NoNodeError:
+            return False
+        except MetadataUnavailableError:
+            if self._session.session_id == session_id:
+                raise
             return False
         return True
 
     async def _remove_own(self, path: str) -> None:
-        if await self._owner(path) == self._session.session_id:
-            try:
-                await self._session.delete(path)
-            except NoNodeError:
-                return
+        session_id = self._session.session_id
+        if await self._owner(path) != session_id:
+            return
+        try:
+            await self._session.delete(path, within=session_id)
+        except NoNodeError:
+            return
+        except MetadataUnavailableError:
+            if self._session.session_id == session_id:
+                raise
+            # ZooKeeper has removed it with its session. A node that is there now is another one.
 
     async def _create_list(self) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -211,6 +212,30 @@ async def test_a_withdrawn_bookie_does_not_come_back_with_a_new_session(fragile:
         await asyncio.to_thread(expire, fragile, store)
         await eventually(lambda: store._session.session_id != before)
         await eventually_async(lambda: lists(other, writable=[B2], read_only=[]))
+
+
+@pytest.mark.parametrize("change", ["delete", "set"])
+async def test_a_bookie_leaves_its_successors_node_alone(fragile: ZooKeeperProcess, change: str) -> None:
+    """Its session ends after it has read that the node is its own, and before its change of the node is sent."""
+    short = "session_timeout_ms=1000"
+    async with cluster(fragile, short) as (store, root), opened(fragile, root) as other:
+        registration = await store.register_bookie(bookie(B1))
+        before, send = store._session.session_id, getattr(store._session, change)
+
+        async def send_late(*given: Any, **options: Any) -> Any:
+            if store._session.session_id == before:
+                await asyncio.to_thread(expire, fragile, store)
+                await eventually(lambda: store._session.session_id != before)
+                await other.register_bookie(bookie(B1, port=7))
+            return await send(*given, **options)
+
+        setattr(store._session, change, send_late)
+        if change == "delete":
+            await registration.close()
+        else:
+            with pytest.raises(AlreadyExistsError):
+                await registration.set_read_only(False)
+        assert [info.port for info in (await other.bookies()).writable] == [7]
 
 
 async def test_a_lock_ends_with_its_session_and_clears_nothing_afterwards(fragile: ZooKeeperProcess) -> None:

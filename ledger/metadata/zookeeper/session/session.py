@@ -138,10 +138,12 @@ class ZooKeeperSession:
             change=True,
         )
 
-    def set(self, path: str, value: bytes, version: int = -1) -> asyncio.Future[Any]:
-        """The node's new stat."""
+    def set(
+        self, path: str, value: bytes, version: int = -1, *, within: int | None = None
+    ) -> asyncio.Future[Any]:
+        """The node's new stat. `within`: as of `delete`."""
         _check_size(path, value)
-        return self._ask(lambda client: client.set_async(path, value, version), change=True)
+        return self._ask(lambda client: client.set_async(path, value, version), change=True, within=within)
 
     def delete(self, path: str, version: int = -1, *, within: int | None = None) -> asyncio.Future[Any]:
         """`within`: the session that it belongs to. Once another one has begun, nothing is sent."""
