@@ -15,7 +15,7 @@ _names = itertools.count()
 
 @pytest.fixture
 def zookeeper_driver(zookeeper: ZooKeeperProcess) -> Driver:
-    return ZooKeeperDriver(f"zk://{zookeeper.address}{zookeeper.new_root()}?session_timeout_ms=20000")
+    return ZooKeeperDriver(f"zk://{zookeeper.address}{zookeeper.new_root()}?session_timeout_ms=12000")
 
 
 @pytest.fixture(params=["memory", "sqlite", "sqlite-apart", "simulated", "zookeeper"])

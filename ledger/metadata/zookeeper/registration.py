@@ -39,6 +39,9 @@ from ledger.model import BookieInfo, check_bookie_id
 AGAIN_S = 1.0
 """Pause between attempts to register again."""
 
+_TICK_S = 2.0
+"""ZooKeeper's usual tickTime."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -162,7 +165,7 @@ class ZooKeeperRegistration:
         gone = asyncio.Event()
         unwatch = self._watches.watch_node(path, gone.set)
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self._session.timeout_s
+        give_up_at = loop.time() + _expired_after_s(self._session.timeout_s)
         try:
             while await self._owner(path) not in (None, self._session.session_id):
                 if loop.time() >= give_up_at:
@@ -215,6 +218,16 @@ class ZooKeeperRegistration:
 
     def _taken(self) -> AlreadyExistsError:
         return AlreadyExistsError(
-            f"bookie {self._bookie_id} is registered by another live process: stop that one first",
+            f"bookie {self._bookie_id} is registered by another live process, or its session has not expired yet: "
+            f"stop that process first",
             key=self._bookie_id,
         )
+
+
+def _expired_after_s(timeout_s: float) -> float:
+    """How long after a process died its session has expired, if it asked for this timeout.
+
+    A server gives no session less than two ticks, ends sessions on a tick, and learns from the others up to half a
+    tick later that a session was in use. A longer timeout is mostly that of servers with longer ticks.
+    """
+    return max(1.5 * timeout_s, max(timeout_s, 2 * _TICK_S) + 2 * _TICK_S)

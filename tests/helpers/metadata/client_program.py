@@ -8,13 +8,14 @@ import sys
 
 from ledger.errors import LogStoreError, MetadataVersionError
 from ledger.metadata.drivers import open_store
+from ledger.model import BookieId
 from tests.helpers.metadata.drivers import B1, bookie
 
 
-async def register(uri: str) -> None:
+async def register(uri: str, bookie_id: str = B1) -> None:
     """Register a bookie, say so, and stay."""
     store = await open_store(uri)
-    await store.register_bookie(bookie(B1))
+    await store.register_bookie(bookie(BookieId(bookie_id)))
     print("registered", flush=True)
     await asyncio.Event().wait()
 

@@ -46,6 +46,7 @@ class ZooKeeperProcess:
         number: int = 0,
         peers: tuple[tuple[int, int], ...] = (),
         syncs: bool = False,
+        tick_ms: int = TICK_MS,
     ) -> None:
         """`peers`: of each server of the ensemble, this one included, the ports of the quorum and of elections.
 
@@ -60,7 +61,7 @@ class ZooKeeperProcess:
         [self.port] = free_ports(1)
         self.address = f"127.0.0.1:{self.port}"
         (directory / "data").mkdir()
-        config = _CONFIG.format(tick=TICK_MS, data=directory / "data", port=self.port)
+        config = _CONFIG.format(tick=tick_ms, data=directory / "data", port=self.port)
         if peers:
             lines = [f"server.{n + 1}=127.0.0.1:{quorum}:{vote}" for n, (quorum, vote) in enumerate(peers)]
             config += _ENSEMBLE.format(peers="\n".join(lines))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.update_loop import update_ledger
 from ledger.metadata.zookeeper.store import ZooKeeperStore
-from ledger.model import BookieSet, EntryId, LedgerId
+from ledger.model import BookieId, BookieSet, EntryId, LedgerId
 from tests.helpers.metadata.client_process import child, line
 from tests.helpers.metadata.drivers import B1, B2, bookie, eventually, eventually_async, new_metadata
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
@@ -277,18 +278,34 @@ async def test_a_killed_bookies_place_is_free_when_its_session_ends(fragile: Zoo
             other.watch_bookies(told.set)
             assert await lists(other, writable=[B1], read_only=[])
         assert await lists(other, writable=[B1], read_only=[])
-        for _ in range(3):  # a beat of the server longer than our own session's timeout, at most
-            try:
-                await store.register_bookie(bookie(B1))
-                break
-            except AlreadyExistsError:
-                continue
+        await store.register_bookie(bookie(B1))
         await asyncio.wait_for(told.wait(), 10)
         assert await lists(other, writable=[B1], read_only=[])
         assert (
             store._session.session_id
             == store._session._bridge._client.exists(f"{root}/available/{B1}").ephemeralOwner
         )
+
+
+async def test_a_killed_bookie_started_again_waits_for_the_servers_tick(tmp_path: Path) -> None:
+    """A server with the usual tick ends a session up to a tick after its timeout."""
+    server = ZooKeeperProcess(tmp_path, tick_ms=2000)
+    server.start()
+
+    async def restart_bookie(root: str, number: int) -> None:
+        info = bookie(BookieId(f"b{number}:3181"))
+        await asyncio.sleep(number * 0.5)  # at four moments of a tick
+        async with opened(server, root, options) as store:
+            with child("register", store.uri, info.bookie_id) as process:
+                assert await asyncio.to_thread(line, process) == "registered"
+            await store.register_bookie(info)
+
+    options = "session_timeout_ms=4000"
+    try:
+        async with cluster(server, options) as (_, root):
+            await asyncio.gather(*(restart_bookie(root, number) for number in range(4)))
+    finally:
+        server.kill()
 
 
 async def test_closing_does_not_wait_for_a_dead_server(fragile: ZooKeeperProcess) -> None:
