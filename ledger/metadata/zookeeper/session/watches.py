@@ -112,9 +112,10 @@ class Watches:
 
     def _set_in_place(self, kind: _Kind, path: str) -> None:
         """Watch for the coming of a node whose children are to be watched."""
+        # Before it is asked: the event that the node has come may arrive with the answer, and be heard before it.
+        kind.is_set.discard(path)
 
         def on_set(asked: asyncio.Future[object]) -> None:
-            kind.is_set.discard(path)
             if asked.cancelled() or asked.exception() is not None:
                 return
             if asked.result() is not None:
