@@ -253,10 +253,9 @@ def _rejected(cancelled: int, sequence: int) -> AppendRejectedError:
 def _answer_duplicate(
     producer: ProducerAppends, first_sequence: int, last_sequence: int, waiter: Waiter
 ) -> None:
-    """Once the original is acknowledged, or with its failure."""
-    for entry in producer.pending:
-        if last_sequence <= entry.last_sequence:
-            entry.follow(waiter, first_sequence, last_sequence)
-            return
-    assert producer.acked is not None, "what was accepted is pending or acknowledged"
-    waiter.set_result(Appended(last_sequence, id_of(producer.acked, last_sequence), new=0))
+    """Once the original is acknowledged, or with its failure. What is in the log never waits for a later append."""
+    if producer.acked is not None and last_sequence <= producer.acked.sequence:
+        waiter.set_result(Appended(last_sequence, id_of(producer.acked, last_sequence), new=0))
+        return
+    original = next(entry for entry in producer.pending if last_sequence <= entry.last_sequence)
+    original.follow(waiter, first_sequence, last_sequence)

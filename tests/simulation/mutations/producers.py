@@ -40,7 +40,7 @@ MUTATIONS = (
             edit(
                 "dlog.write.producer_registry:_answer_duplicate",
                 (
-                    "entry.follow(waiter, first_sequence, last_sequence)",
+                    "original.follow(waiter, first_sequence, last_sequence)",
                     "waiter.set_result(Appended(last_sequence, None, new=0))",
                 ),
             ),

@@ -197,6 +197,37 @@ async def test_a_duplicate_fails_with_its_original_and_the_next_writer_appends_i
 # ---- across writers and ledgers
 
 
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_duplicate_of_what_is_acknowledged_does_not_share_the_outcome_of_a_later_append(
+    held: bool,
+) -> None:
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("billing")
+        first = await producer.append_many([b"a", b"b"], first_sequence=1)
+        if held:
+            writer._queue.hold()
+        for bookie in log.bookies:
+            bookie.mute = lambda what: added(what) >= 1
+        later = await producer.submit(b"c", sequence=3)
+        duplicates = [await producer.submit(b"a", sequence=1), await producer.submit(b"b", sequence=2)]
+        overlapping = await producer.submit_many([b"b", b"c"], first_sequence=2)
+        async with asyncio.timeout(GUARD_S):
+            found = await asyncio.gather(*duplicates)
+        assert found == [Appended(1, MessageId(1, 0, 0), 0), Appended(2, MessageId(1, 0, 1), 0)]
+        assert first.message_id == found[1].message_id
+        assert not later.done() and not overlapping.done(), "its last message has no outcome yet"
+        await until(lambda: held or writer._queue.in_flight == 1)
+        writer.abort()
+        outcomes = await asyncio.gather(later, overlapping, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [
+            AppendAbortedError if held else AppendIndeterminateError
+        ] * 2
+        for bookie in log.bookies:
+            bookie.mute = lambda what: False
+        assert (await read(other))[:2] == [b"a", b"b"]
+
+
 def test_what_a_producer_has_appended_survives_takeovers_and_rotations() -> None:
     """Also takeovers without an append of it, and ledgers without any of a producer."""
 
