@@ -82,6 +82,16 @@ class FollowedLog:
         self._found = await self._read(read)
         return self._found
 
+    @property
+    def trim(self) -> tuple[str, MessageId] | None:
+        """The log's incarnation, and below which id it was trimmed, by the record that `look` has read last."""
+        found = self._found
+        return None if found is None else (found.ref.log_uuid, found.record.trim_before)
+
+    def forget(self) -> None:
+        """What was found may have been trimmed since: `look` reads the record anew."""
+        self._found = None
+
     async def recent_tail(self) -> Tail:
         """Where the log ended a second ago or later. Raises as `look` does."""
         kept = self._kept(REPORTED_S)

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from dlog.errors import LogNotFoundError
 from dlog.model import EARLIEST_ID, LogName, MessageId
 from spark_connector.cluster import Cluster, open_cluster
-from spark_connector.errors import OffsetFormatError, StreamDataLossError
+from spark_connector.errors import OffsetFormatError, PartitionDataLossError, StreamDataLossError
 from spark_connector.extents.extent_reader import ExtentReader
 from spark_connector.extents.partitions import Extent, between
 from spark_connector.options.bounds import bound_of, check_logs
@@ -29,6 +30,8 @@ from spark_connector.stream.matching_logs import MatchingLogs
 from spark_connector.stream.offsets import LogPosition, StreamOffset, first_start
 from spark_connector.stream.trimming import has_missed
 from spark_connector.together import each
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +104,12 @@ class StreamPlanner:
 
         Raises:
             StreamDataLossError: messages from `start` on were trimmed, or a log does not exist or is another one now.
+            PartitionDataLossError: messages that were not trimmed are missing.
         """
         self._check_checkpoint(start)
+        return await self._despite_trims(lambda: self._latest(start, limit))
+
+    async def _latest(self, start: StreamOffset, limit: Limit) -> StreamOffset:
         found = await self._pending(start)
         moved = StreamOffset({log: pending.position for log, pending in found.items()})
         parts = {log: pending.parts for log, pending in found.items() if pending.parts}
@@ -139,9 +146,13 @@ class StreamPlanner:
 
         Raises:
             StreamDataLossError: messages of it were trimmed, or a log does not exist or is another one now.
+            PartitionDataLossError: messages that were not trimmed are missing.
         """
-        cluster = await self._connected()
         self._check_checkpoint(end)
+        return await self._despite_trims(lambda: self._partitions(start, end))
+
+    async def _partitions(self, start: StreamOffset, end: StreamOffset) -> Plan:
+        cluster = await self._connected()
         since = first_start(start, end)
         logs = [log for log in sorted(end.logs) if since.logs[log].next < end.logs[log].next]
         found = await each(logs, lambda log: self._parts(log, since.logs[log], end.logs[log]))
@@ -252,6 +263,24 @@ class StreamPlanner:
         return LogName(namespace=self._options.read.namespace, name=log)
 
     # ---- what is lost
+
+    async def _despite_trims(self, plan: Callable[[], Awaitable[T]]) -> T:
+        """The result of `plan`, made again if a trim may have taken what it has read from the bookies.
+
+        Raises:
+            PartitionDataLossError: it is missing, and no log was trimmed or created again since it failed before.
+        """
+        before: dict[str, tuple[str, MessageId] | None] | None = None
+        while True:
+            try:
+                return await plan()
+            except PartitionDataLossError:
+                trims = {log: followed.trim for log, followed in self._followed.items()}
+                if trims == before:
+                    raise
+                before = trims
+                for followed in self._followed.values():
+                    followed.forget()
 
     def _moved(self, log: str, position: LogPosition, found: Found) -> LogPosition:
         """The position, or where reading goes on after what is lost, if that is allowed."""
