@@ -8,6 +8,7 @@ interrupted can be finished by any later call. Seal and Delete are takeovers. On
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from dlog.config import LogConfig
@@ -93,10 +94,17 @@ class LogAdmin:
 
         Source: docs/log-semantics.md#rule-33.
         """
-        return await self.shrink_ref(await self._logs.find(log), before)
+        shrunk = await self.shrink_ref(await self._logs.find(log), before)
+        assert shrunk is not None, "nothing keeps it from trimming"
+        return shrunk
 
-    async def shrink_ref(self, ref: LogRef, before: MessageId) -> LogMetadata:
-        """As `shrink`, for this incarnation."""
+    async def shrink_ref(
+        self, ref: LogRef, before: MessageId, is_allowed: Callable[[], Awaitable[bool]] | None = None
+    ) -> LogMetadata | None:
+        """As `shrink`, for this incarnation.
+
+        `is_allowed` is called directly before each CAS. Once it returns false nothing is changed, and None is returned.
+        """
         log = ref.name
         rounds = Rounds(self._environment, f"the record of log {log}")
         while True:
@@ -121,6 +129,8 @@ class LogAdmin:
                 self._environment.token(),
                 last_count=await self._count_last(cut),
             )
+            if is_allowed is not None and not await is_allowed():
+                return None
             answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
             if isinstance(answer, Applied):
                 return answer.record

@@ -7,6 +7,7 @@ takes the newest ledger, nor one whose seal the record does not hold.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from dlog.admin import LogAdmin
 from dlog.core import metadata_keys
@@ -20,6 +21,7 @@ from dlog.metadata.store import LogMetadataStore
 from dlog.metadata.value import change_value, read_value
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId, PageRef, Retention
 from ledger.environment import Environment
+from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
 
@@ -138,12 +140,26 @@ class LogRetention:
 
         Raises:
             LogNotFoundError: the log was deleted.
+            ContendedError: its retention or its cursors changed in every round.
             The errors of `plan`, and of `LogAdmin.shrink`.
         """
-        plan = await self.plan(ref)
-        if plan.before is not None:
-            await self._admin.shrink_ref(ref, plan.before)
-        return plan
+        rounds = Rounds(self._environment, f"the retention of log {ref}, or a cursor,")
+        while True:
+            rules = await self.read(ref)
+            plan = await self.plan(ref, rules)
+            if plan.before is None:
+                return plan
+            still_so = partial(self._lets_go, ref, rules, plan.before)
+            if await self._admin.shrink_ref(ref, plan.before, still_so) is not None:
+                return plan
+            await rounds.again()
+
+    async def _lets_go(self, ref: LogRef, rules: Retention, before: MessageId) -> bool:
+        """Whether these are the log's rules still, and no cursor was set to a message below `before` since."""
+        if await self.read(ref) != rules:
+            return False
+        cursors = await self._logs.cursors.all(ref) if rules.keep_unread else ()
+        return all(cursor.position >= before for cursor in cursors)
 
     async def tidy(self, ref: LogRef, record: LogMetadata) -> None:
         """What an owner does after a rotation: trim as the retention says, and delete ledgers that are due.

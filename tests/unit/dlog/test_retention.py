@@ -16,6 +16,7 @@ from dlog.errors import LogNotFoundError, RecordFormatError
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.ledger_list import ledger_list
 from dlog.ledger_list.listing import SHORT_SIZES, Sizes
+from dlog.ledger_list.trim_cut import TrimCut
 from dlog.log_retention import RetentionPlan
 from dlog.metadata import store as store_module
 from dlog.model import MessageId, Retention
@@ -150,6 +151,51 @@ def test_by_the_slowest_cursor() -> None:
         assert await first_kept(client, unread) == 9
         await client.delete_cursor(LOG, "slow")
         assert await first_kept(client, unread) == COUNT - 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize("cursor", ["job", "new"])
+def test_a_cursor_that_is_set_back_while_a_trim_is_under_way_keeps_what_it_was_set_to(cursor: str) -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_retention(LOG, Retention(keep_unread=True))
+        await client.set_cursor(LOG, "job", ids[9])
+        count_last = client.admin._count_last
+        set_to = iter((ids[7], ids[4]))
+
+        async def then_set(cut: TrimCut | None) -> int | None:
+            if (position := next(set_to, None)) is not None:
+                async with await cluster.client() as operator:
+                    await operator.set_cursor(LOG, cursor, position)
+            return await count_last(cut)
+
+        client.admin._count_last = then_set  # type: ignore[method-assign]
+        plan = await client.apply_retention(LOG)
+        assert (plan.before, plan.kept_by) == (MessageId(ids[4].ledger_id, 0, 0), "keep_unread")
+        assert (await client.describe(LOG)).record.trim_before == plan.before
+        async with client.reader(LOG, cursor=cursor, until="latest") as reader:
+            assert [message.id async for message in reader] == ids[4:]
+
+    play(scene)
+
+
+def test_a_retention_that_is_set_while_a_trim_is_under_way_decides() -> None:
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_retention(LOG, Retention(max_messages=2))
+        count_last = client.admin._count_last
+
+        async def then_set(cut: TrimCut | None) -> int | None:
+            await client.set_retention(LOG, Retention())
+            return await count_last(cut)
+
+        client.admin._count_last = then_set  # type: ignore[method-assign]
+        before = await listed_ledgers(client, LOG)
+        assert await client.apply_retention(LOG) == RetentionPlan()
+        assert await listed_ledgers(client, LOG) == before
 
     play(scene)
 
