@@ -71,13 +71,18 @@ class _Rows:
             check_size(self._pending_bytes, "a row")
             return None
         raw = b"\n".join(self._pending).removesuffix(b"\r")
+        is_joined = len(self._pending) > 1
         self._pending, self._pending_bytes = [], 0
         if self._header is None:
             self._take_header(raw)
             return None
         if not raw:
             return None
-        return self._message(raw, self._header) if self._needs_fields else NewMessage(None, raw)
+        if self._needs_fields:
+            return self._message(raw, self._header)
+        if is_joined:
+            self._fields(raw)  # quotes inside two fields pair up, too: such rows must not be joined
+        return NewMessage(None, raw)
 
     def finish(self) -> None:
         if self._pending:
@@ -141,6 +146,12 @@ class _Rows:
         try:
             return next(csv.reader([raw.decode("utf-8", "surrogateescape")]), [])
         except csv.Error as error:
+            if lines := raw.count(b"\n"):
+                raise ConfigurationError(
+                    f"lines {self._line - lines} to {self._line} of the CSV input have quotes that pair up "
+                    "around the end of a line, but not around a field: put a field that has quotes in quotes, and "
+                    "double those that it has"
+                ) from error
             raise ConfigurationError(f"line {self._line} of the input is not CSV: {error}") from error
 
 

@@ -98,6 +98,21 @@ def test_a_csv_field_may_be_as_large_as_a_message() -> None:
     assert message.key == large
 
 
+@pytest.mark.parametrize("columns", Columns)
+def test_csv_rows_with_quotes_inside_a_field_are_not_joined(columns: Columns) -> None:
+    """The quotes of two such rows pair up, as if all between them were one field with newlines."""
+    text = b'item,n\nnail,2\n5" pipe,3\nplain,4\n6" pipe,5\nlast,6\n'
+    with pytest.raises(ConfigurationError, match="lines 3 to 5 of the CSV input"):
+        all_of(InputFormat.CSV, text, columns=columns)
+
+
+def test_a_csv_field_in_quotes_may_have_newlines() -> None:
+    rows = [b'"5"" pipe\n\nlong",3', b'"a,\r\n""b""\n",4', b"plain,5"]
+    text = b"item,n\n" + b"\r\n".join(rows)
+    assert messages(InputFormat.CSV, text) == [(None, row) for row in rows]
+    assert messages(InputFormat.CSV, text, payload_column="n") == [(None, b"3"), (None, b"4"), (None, b"5")]
+
+
 def test_csv_bytes_that_are_no_text_stay_as_they_are() -> None:
     [found] = all_of(InputFormat.CSV, b"a,\xff\n\xfe,2\n", columns=Columns.HEADERS, key_column="a")
     assert found == NewMessage(b"\xfe", b"\xfe,2", ((b"\xff", b"2"),))
