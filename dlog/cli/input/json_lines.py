@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
@@ -30,12 +31,14 @@ def described_messages(groups: Iterable[list[bytes]]) -> Iterator[Group]:
 def _messages(
     groups: Iterable[list[bytes]], message: Callable[[bytes, object], NewMessage]
 ) -> Iterator[Group]:
-    """Empty lines are left out."""
+    """Empty lines are left out, and a byte order mark before the first one, which is no part of JSON."""
     number = 0
     for lines in groups:
         group = []
         for line in lines:
             number += 1
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if line.strip():
                 try:
                     group.append(message(line, _parsed(line)))

@@ -162,6 +162,13 @@ def test_json_lines_keep_their_text_and_take_their_key() -> None:
     ]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_json_line() -> None:
+    chunks = [b"\xef\xbb\xbf", b'{"id": 7}\n"\xef\xbb\xbf"\n']
+    assert messages(InputFormat.JSONL, *chunks) == [(None, b'{"id": 7}'), (None, b'"\xef\xbb\xbf"')]
+    assert messages(InputFormat.JSONL, *chunks[:1], b"\n1\n") == [(None, b"1")]
+    assert messages(InputFormat.MESSAGES, *chunks[:1], b'{"payload": "v"}\n') == [(None, b"v")]
+
+
 @given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
 def test_length_prefixed_messages_are_exact(payloads: list[bytes], size: int) -> None:
     text = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
