@@ -72,6 +72,11 @@ class DlogStreamWriter(DataSourceStreamArrowWriter):
         with spark_errors():
             writer_id, number = _this_batch(self._options)
             epoch = self._epoch
+            if self._options.exactly_once and epoch is None:
+                raise NotSupportedError(
+                    f"this writer of log {self._options.log} has not taken the log over, since it was made for a "
+                    "commit: write with one that Spark makes for the tasks of a micro-batch"
+                )
             if epoch is not None and number is not None and epoch.has(writer_id, number):
                 epoch = None  # a replay: the rows are in the log
             batch = None if number is None else _numbered(writer_id, number)
