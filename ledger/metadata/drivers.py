@@ -12,7 +12,7 @@ from ledger.arguments import require_type
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import ConfigurationError
 from ledger.metadata.store import MetadataStore
-from ledger.metadata.uri import MetadataUri, parse_uri, without_password
+from ledger.metadata.uri import MetadataUri, check_options, parse_uri, without_password
 
 Factory = Callable[[MetadataUri, Environment], Awaitable[MetadataStore]]
 
@@ -51,12 +51,14 @@ async def open_store(uri: str, environment: Environment | None = None) -> Metada
 async def _open_memory(uri: MetadataUri, environment: Environment) -> MetadataStore:
     from ledger.metadata.memory import open_memory
 
+    check_options(uri)
     return await open_memory(uri.rest, uri.query, environment)
 
 
 async def _open_sqlite(uri: MetadataUri, environment: Environment) -> MetadataStore:
     from ledger.metadata.sqlite.store import open_sqlite
 
+    check_options(uri)
     return await open_sqlite(uri.rest, uri.query, environment)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
+
+OPTIONS_ABOVE = ("root",)
+"""Options of the layers above, which every store accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,27 @@ class MetadataUri:
     def option(self, name: str) -> str | None:
         """Value of `?name=value`; options are for the layers above, drivers pass them on."""
         return next((value for key, value in parse_qsl(self.query) if key == name), None)
+
+
+def check_options(uri: MetadataUri, of_driver: Iterable[str] = ()) -> None:
+    """Refuse options that neither the driver nor the layers above know: a misspelt one would be without effect.
+
+    Raises:
+        ConfigurationError: there is one, or an option is not UTF-8.
+    """
+    known = {*OPTIONS_ABOVE, *of_driver}
+    try:
+        given = [name for name, _ in parse_qsl(uri.query, keep_blank_values=True, errors="strict")]
+    except UnicodeDecodeError:
+        raise ConfigurationError(
+            f"metadata address {without_password(uri.text)!r} is not valid: its options are not UTF-8"
+        ) from None
+    for name in given:
+        if name not in known:
+            raise ConfigurationError(
+                f"metadata address {without_password(uri.text)!r} has the unknown option {name!r}, known are: "
+                f"{', '.join(sorted(known))}"
+            )
 
 
 def without_password(text: str) -> str:

@@ -134,7 +134,12 @@ async def _end_session(thread: SqliteThread, session: Session) -> None:
 
 def _path(rest: str) -> str:
     """The real absolute path: one file must have one name, whatever links lead to it."""
-    name = unquote(rest.removeprefix("///"))
+    try:
+        name = unquote(rest.removeprefix("///"), errors="strict")
+    except UnicodeDecodeError:
+        raise ConfigurationError(
+            f"metadata address 'sqlite:{rest}' is not valid: what its % stand for is not UTF-8"
+        ) from None
     if not rest.startswith("///") or not name or "\0" in name or name.endswith("/"):
         raise ConfigurationError(
             f"metadata address 'sqlite:{rest}' is not valid: write sqlite:///relative/file.db or "

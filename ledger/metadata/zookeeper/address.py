@@ -18,12 +18,13 @@ from urllib.parse import parse_qsl
 from ledger.digits import whole_number
 from ledger.errors import ConfigurationError
 from ledger.metadata.format.layout import LayoutType
-from ledger.metadata.uri import MetadataUri, without_password
+from ledger.metadata.uri import MetadataUri, check_options, without_password
 
 DEFAULT_PORT = 2181
 TIMEOUT_MS = 10_000
 _TIMEOUT_MS_MIN, _TIMEOUT_MS_MAX = 100, 3_600_000
 
+_OPTIONS = ("session_timeout_ms", "request_timeout_ms", "auth_file")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _PART = re.compile(r"[!-.0-~]+")
 _EXAMPLE = "zk+hierarchical://host1:2181;host2:2181/ledgers"
@@ -53,6 +54,7 @@ def parse_address(uri: MetadataUri) -> ZooKeeperAddress:
     if not uri.rest.startswith("//"):
         raise _wrong(uri, "it lacks // after the scheme")
     servers, slash, path = uri.rest[2:].partition("/")
+    check_options(uri, _OPTIONS)
     options = dict(parse_qsl(uri.query))
     return ZooKeeperAddress(
         servers=tuple(_server(uri, text) for text in re.split("[;,]", servers)),

@@ -48,6 +48,26 @@ def test_malformed_sqlite_addresses_show_the_right_form(text: str) -> None:
         asyncio.run(open_store(text))
 
 
+@pytest.mark.parametrize("address", ["memory:x", "sqlite:///x.db", "zk://h/x"])
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("rooot=/x", "has the unknown option 'rooot', known are: .*root"),
+        ("root=/x&timeout", "has the unknown option 'timeout'"),
+        ("root=%ff", "its options are not UTF-8"),
+    ],
+)
+def test_an_option_without_effect_is_refused(address: str, query: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        asyncio.run(open_store(f"{address}?{query}"))
+
+
+def test_a_sqlite_path_that_is_not_utf8_is_refused() -> None:
+    """Two such names would both become that of a third file."""
+    with pytest.raises(ConfigurationError, match="is not UTF-8"):
+        asyncio.run(open_store("sqlite:///%ff.db"))
+
+
 def test_a_directory_is_no_sqlite_address(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="directory"):
         asyncio.run(open_store(f"sqlite:///{tmp_path}"))
