@@ -121,7 +121,7 @@ class CursorStore:
             if found.value.holder != moved.holder:
                 raise _moved(ref, cursor.name, found.value.cursor)
             version = found.version  # perhaps of an earlier change of this holder, whose answer was lost
-            await rounds.again(failed)
+            await rounds.again(in_doubt or failed)
 
     async def remove(self, ref: LogRef, name: str) -> None:
         """Remove the cursor, also one that is damaged. A consumer that comes later starts as a new one.

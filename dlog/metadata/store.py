@@ -25,13 +25,14 @@ from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.history_pages import HistoryPages, page_name
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.owner_requests import OwnerRequests
-from dlog.metadata.value import forget_value
+from dlog.metadata.value import forget_value, still
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
 from ledger.buggify import buggify, linger
 from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
     LayoutMismatchError,
+    LogStoreError,
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
     MetadataVersionError,
@@ -123,19 +124,21 @@ class LogMetadataStore:
     async def end_name(self, ref: LogRef) -> None:
         """Set the name to DELETED after the log's ledgers were deleted; leave a newer log's name alone."""
         rounds = Rounds(self._environment, f"the name of log {ref.name}")
+        ended = NameNode(log_uuid=ref.log_uuid, state=NameState.DELETED)
+        in_doubt: LogStoreError | None = None
         while True:
-            node = await self.read_name(ref.name)
-            ended = NameNode(log_uuid=ref.log_uuid, state=NameState.DELETED)
-            if node is None or node.value == ended or node.value.log_uuid != ref.log_uuid:
-                return
-            try:
-                await self._store.write_record(
-                    metadata_keys.name_key(self._root, ref.name), encode_name(ended), node.version
-                )
-            except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
-                await rounds.again(error)  # the next round reads the outcome
-                continue
-            return
+            with still(in_doubt):
+                node = await self.read_name(ref.name)
+                if node is None or node.value == ended or node.value.log_uuid != ref.log_uuid:
+                    return
+                try:
+                    await self._store.write_record(
+                        metadata_keys.name_key(self._root, ref.name), encode_name(ended), node.version
+                    )
+                    return
+                except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
+                    in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
+                    await rounds.again(in_doubt or error)  # the next round reads the outcome
 
     # ---- records
 
@@ -382,12 +385,16 @@ class LogMetadataStore:
         """Compare-and-set the name. A fresh uuid is the nonce of this request. LogExistsError if refused."""
         key = metadata_keys.name_key(self._root, log)
         rounds = Rounds(self._environment, f"the name of log {log}")
+        in_doubt: LogStoreError | None = None
         while True:
             try:
-                await self._store.write_record(key, encode_name(new), node.version)
+                with still(in_doubt):
+                    await self._store.write_record(key, encode_name(new), node.version)
                 return
             except (MetadataVersionError, MetadataOutcomeUnknownError) as error:
-                found = await self.read_name(log)
+                in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
+                with still(in_doubt):
+                    found = await self.read_name(log)
                 if found is not None and found.value == new:
                     return
                 if isinstance(error, MetadataVersionError) or found is None or found.version != node.version:

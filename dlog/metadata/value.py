@@ -61,7 +61,7 @@ async def change_value(
     `what` is the value, as the subject of a sentence.
 
     Raises:
-        ContendedError: others changed it in every round.
+        ContendedError: others changed it in every round; nothing was changed.
         MetadataUnavailableError: nothing was changed.
         MetadataOutcomeUnknownError: it may have been changed.
     """
@@ -79,7 +79,7 @@ async def change_value(
                 return Versioned(value, await store.write_record(key, value, found.version))
             except UNDECIDED as error:
                 in_doubt = error if isinstance(error, MetadataOutcomeUnknownError) else in_doubt
-                await rounds.again(error)
+                await rounds.again(in_doubt or error)
 
 
 async def forget_value(store: MetadataStore, environment: Environment, key: str, what: str) -> None:

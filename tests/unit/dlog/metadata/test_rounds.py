@@ -11,13 +11,15 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.metadata.store import LogMetadataStore
+from dlog.metadata.value import change_value
 from dlog.model import LogName, MessageId
 from ledger.environment import SystemEnvironment
 from ledger.errors import ContendedError, LogStoreError, MetadataOutcomeUnknownError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.rounds import ROUNDS_MAX, Rounds
+from ledger.model import Versioned
 from tests.helpers.log.scripted_log import scripted_log
-from tests.helpers.log.unsure_store import DROPPED, UnsureStore
+from tests.helpers.log.unsure_store import APPLIED, DROPPED, UnsureStore
 
 ORDERS = LogName(namespace="default", name="orders")
 LIMIT_S = 30.0
@@ -65,6 +67,42 @@ async def test_a_name_whose_setting_is_never_answered_ends() -> None:
     store, logs = await unsure("set")
     store.faults = [None, None, *[DROPPED] * 1000]
     await fails(logs.create(ORDERS), MetadataOutcomeUnknownError)
+
+
+@pytest.mark.parametrize("what", ["create", "end"])
+async def test_a_lost_answer_stays_unknown_if_the_store_is_then_away(what: str) -> None:
+    """The name was set, so the error must not be that nothing was changed."""
+    store, logs = await unsure(f"away-{what}")
+
+    async def leave() -> None:
+        store.away = True
+
+    store.before_fault = leave
+    if what == "create":
+        store.faults = [None, None, APPLIED]
+        await fails(logs.create(ORDERS), MetadataOutcomeUnknownError)
+    else:
+        ref = await logs.create(ORDERS)
+        store.faults = [APPLIED]
+        await fails(logs.end_name(ref), MetadataOutcomeUnknownError)
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_a_lost_answer_stays_unknown_if_others_then_change_the_value_in_every_round() -> None:
+    store, _ = await unsure("contended")
+    await store.create_record("/k", b"0")
+
+    async def decide(found: Versioned[bytes] | None) -> bytes:
+        assert found is not None
+        await store._inner.write_record("/k", found.value + b" ", found.version)
+        return b"1"
+
+    async def decide_first(found: Versioned[bytes] | None) -> bytes:
+        return b"1" if found is not None and found.value == b"0" else await decide(found)
+
+    store.faults = [APPLIED]
+    change = change_value(store, SystemEnvironment(), "/k", "k", decide_first)  # type: ignore[arg-type]
+    await fails(change, MetadataOutcomeUnknownError)
 
 
 def before_each(client: LogClient, happen: Callable[[], Awaitable[Any]]) -> None:
