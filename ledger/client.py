@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from ledger.arguments import require_type
 from ledger.client_context import ClientContext, OpenWriter
@@ -46,8 +45,9 @@ _TICK_S = 0.1
 """How often handles with pending requests check their deadlines. One timer serves all of them."""
 _PAUSE_S = 1.0
 """A tick that is later than this shows that this process was stopped, so no bookie is at fault."""
-_LOOKUP_INTERVAL_S = 0.5
-"""Shortest time between two reads of the store for a bookie that the snapshot does not hold."""
+_LOOKUP_INTERVAL_S = 0.2
+"""Shortest time between two reads of the store for one bookie that the snapshot does not hold: less than a bookie takes
+to start."""
 
 
 class LedgerClient:
@@ -69,7 +69,7 @@ class LedgerClient:
         self.config = config or LedgerClientConfig()
         self.environment = environment or SystemEnvironment()
         self._bookies = BookieSet()
-        # Last known addresses: a bookie that is down is still tried there, in case it is back already.
+        # Also those that are not registered now: placement counts on their locations.
         self._last_seen: dict[BookieId, BookieInfo] = {}
         self._pool = ConnectionPool(self._resolve, self.config)
         self.missed_copies = MissedCopies(store, self.environment)
@@ -99,7 +99,9 @@ class LedgerClient:
         """When each of them is to be looked at next, in loop time."""
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
-        self._last_lookup_at = float("-inf")
+        self._lookup: asyncio.Task[None] | None = None
+        self._next_lookup_at: dict[BookieId, float] = {}
+        """Of those that were not registered, in loop time."""
         self._unwatch: Unwatch | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
@@ -141,7 +143,8 @@ class LedgerClient:
                     lac=handle.lac,
                 )
             )
-        tasks = [*self._recoveries.values(), *([self._refreshing] if self._refreshing else [])]
+        reads = (self._refreshing, self._lookup)
+        tasks = [*self._recoveries.values(), *(each for each in reads if each is not None)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -360,13 +363,27 @@ class LedgerClient:
         Invariant: only the bookie itself is asked. No message names it, so whoever listens now where it was, or at the
         address that its id is, would answer for it; and what a new, empty bookie denies proves nothing of this one.
         """
-        now = asyncio.get_running_loop().time()
-        if self._bookies.find(bookie_id) is None and now >= self._last_lookup_at + _LOOKUP_INTERVAL_S:
-            self._last_lookup_at = now
-            # The snapshot may miss a bookie that just started. If the store is unavailable, what is known must do.
-            with suppress(LogStoreError):
-                await self._read_bookies()
+        if self._bookies.find(bookie_id) is None:
+            await self._look_up(bookie_id)
         return self._bookies.find(bookie_id)
+
+    async def _look_up(self, bookie_id: BookieId) -> None:
+        """The snapshot may miss a bookie that just started. All who look at a time share one read of the store."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._lookup is None and now >= self._next_lookup_at.get(bookie_id, now):
+            self._next_lookup_at[bookie_id] = now + _LOOKUP_INTERVAL_S
+            self._lookup = loop.create_task(self._looked_up())
+        if self._lookup is not None:
+            await asyncio.shield(self._lookup)
+
+    async def _looked_up(self) -> None:
+        try:
+            await self._read_bookies()
+        except LogStoreError:
+            pass  # the store is unavailable: what is known must do
+        finally:
+            self._lookup = None
 
     def _bookies_may_have_changed(self) -> None:
         if self._refreshing is not None and not self._refreshing.done():
@@ -401,6 +418,8 @@ class LedgerClient:
 
     def _adopt(self, bookies: BookieSet) -> None:
         self._bookies = bookies
+        for bookie_id in [each for each in self._next_lookup_at if bookies.find(each) is not None]:
+            del self._next_lookup_at[bookie_id]
         for info in (*bookies.writable, *bookies.read_only):
             self._last_seen[info.bookie_id] = info
         for handle in list(self._handles):
