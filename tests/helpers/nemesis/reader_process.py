@@ -27,7 +27,7 @@ from dlog.model import EARLIEST_ID, MessageId
 from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
 from tests.helpers.nemesis.client_process import READY, ClientArguments, connected, parse_arguments, run
 from tests.helpers.nemesis.history_file import AckedTail, HistoryFile
-from tests.helpers.nemesis.settings import LOG
+from tests.helpers.nemesis.settings import HEALED, LOG
 
 SHRINKS = "shrinks"
 _WITNESS_PAUSE_S = 0.002
@@ -160,7 +160,8 @@ class ReaderProcess:
     def _record(self, reader: str, message_id: MessageId, payload: bytes | None) -> None:
         assert payload is not None, "no writer appends tombstones"
         self._history.returned(reader, message_id, time.monotonic(), payload)
-        self._seen.append(message_id)
+        if payload != HEALED:
+            self._seen.append(message_id)
 
     def _start(self) -> MessageId | str:
         kind = self._random.random()

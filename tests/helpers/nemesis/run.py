@@ -29,9 +29,8 @@ from tests.helpers.nemesis.fault_injector import Faults
 from tests.helpers.nemesis.history_file import NewLines, read_history, whole_lines
 from tests.helpers.nemesis.metadata_watch import MetadataWatch
 from tests.helpers.nemesis.reader_process import SHRINKS
-from tests.helpers.nemesis.settings import LOG, log_config
+from tests.helpers.nemesis.settings import HEALED, LOG, log_config
 
-_HEALED = b"healed"
 _AFTER_HEALING_S = 300.0
 _READERS_STOP_S = 60.0
 """A tail that returns nothing for so long hangs. How many messages a second one returns depends on the machine."""
@@ -152,8 +151,8 @@ async def _after_healing(
         own.asked_for("auditor")
         async with client.open_writer(LOG, create=True) as writer:
             own.takeover("auditor", writer.epoch)
-            number = own.invoke("auditor", _HEALED)
-            last_id = await writer.append(_HEALED)
+            number = own.invoke("auditor", HEALED)
+            last_id = await writer.append(HEALED)
             own.end("auditor", number, Outcome.ACKED, last_id)
         wrong = await _readers_reach(readers, str(last_id))
         await faults.end_readers()
@@ -165,7 +164,7 @@ async def _after_healing(
             (message.id, message.payload or b"") async for message in client.reader(LOG, until="latest")
         ]
         wrong += _tails_are_whole(history, list(faults.readers))
-        assert history.final[-1:] == [(last_id, _HEALED)], history.final[-1:]
+        assert history.final[-1:] == [(last_id, HEALED)], history.final[-1:]
         history.appends += own.history().appends
         history.takeovers += own.history().takeovers
         return history, wrong + await audit(client.ledgers, await _sealed_ledgers(client))

@@ -8,6 +8,8 @@ from ledger.config import LedgerClientConfig, Visibility
 from ledger.model import QuorumSizes
 
 LOG = "nemesis"
+HEALED = b"healed"
+"""The last message, after which everything is compared: no trim is asked for at its id."""
 
 
 def log_config(*, striped: bool = False, fast: bool = False) -> LogConfig:
