@@ -360,8 +360,8 @@ class LedgerClient:
     async def _resolve(self, bookie_id: BookieId) -> BookieInfo | None:
         """Where the bookie is registered, None if it is not.
 
-        Invariant: only the bookie itself is asked. No message names it, so whoever listens now where it was, or at the
-        address that its id is, would answer for it; and what a new, empty bookie denies proves nothing of this one.
+        Invariant: only the bookie itself is asked. No message names it, so another one that listens where it was, or at
+        the address that its id is, would answer for it; and what a new, empty bookie denies proves nothing of this one.
         """
         if self._bookies.find(bookie_id) is None:
             await self._look_up(bookie_id)

@@ -88,15 +88,13 @@ class EntryLogWriter:
         path = self._path(self.end.log_id)
         if not self._disk.exists(path):
             return None
-        file = self._disk.open_write(path)
+        file, takes_more = self._disk.open_write(path), False
         try:
-            if self._takes_more(file):
-                return file
-        except LogStoreError:
-            file.close()
-            raise
-        file.close()
-        return None
+            takes_more = self._takes_more(file)
+        finally:
+            if not takes_more:
+                file.close()
+        return file if takes_more else None
 
     def _takes_more(self, file: DiskFile) -> bool:
         """Whether its header and the page in which it ends can be read: the system reads a page before it writes a part

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskFile, ReadableFile
-from bookie_server.disk.sectors import SECTOR_BYTES
+from bookie_server.disk.sectors import read_around
 from bookie_server.errors import DiskFailedError, StorageError
 from bookie_server.storage.entry_logs.format import (
     BLOCK_HEADER_BYTES,
@@ -112,18 +112,12 @@ def next_block(
 
     `magic`: what each begins with; `intact_at`: the block that begins at an offset, if it proves intact.
     """
-    size = _WINDOW_BYTES
-    while offset < stop:
+    while offset < min(stop, end):
+        window_end = min(offset + _WINDOW_BYTES, end)
         try:
-            window = file.read_at(offset, min(size, end - offset))
+            window, _ = read_around(file, offset, window_end)
         except DiskFailedError:
-            sector_end = offset + SECTOR_BYTES - offset % SECTOR_BYTES
-            if size > SECTOR_BYTES:
-                size //= 2
-            elif size > sector_end - offset:
-                size = sector_end - offset
-            else:
-                offset, size = sector_end, SECTOR_BYTES
+            offset = window_end
             continue
         if not window:
             return end  # the file has ended before
@@ -133,7 +127,6 @@ def next_block(
                 return offset + at
             at = window.find(magic, at + 1)
         offset += max(len(window) - len(magic) + 1, 1)
-        size = min(2 * size, _WINDOW_BYTES)
     return min(offset, end)
 
 

@@ -16,8 +16,7 @@ from bookie_server.journal.record import FILE_HEADER_BYTES, file_name
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.storage_paths import LOG_MARK, StoragePaths
 
-FIRST_MARK = FIRST_POSITION
-_FIRST_JOURNAL_FILE = file_name(FIRST_MARK.file_id)
+_FIRST_JOURNAL_FILE = file_name(FIRST_POSITION.file_id)
 
 
 def make_first_files(disk: Disk, config: StorageConfig, new_salt: Callable[[], int]) -> None:
@@ -27,7 +26,7 @@ def make_first_files(disk: Disk, config: StorageConfig, new_salt: Callable[[], i
     """
     paths = StoragePaths.of(config)
     JournalFiles.create(disk, paths.journal, config.journal_segment_bytes, new_salt).close()
-    disk.replace_file(paths.mark, encode_log_mark(FIRST_MARK))
+    disk.replace_file(paths.mark, encode_log_mark(FIRST_POSITION))
 
 
 def journal_is_unused(disk: Disk, directory: Path, names: set[str]) -> bool:
@@ -43,4 +42,4 @@ def ledgers_are_unused(disk: Disk, directory: Path, names: set[str]) -> bool:
     """The same for the ledger directory: no checkpoint was ever made. Blocks."""
     if names - {LOG_MARK, LOG_MARK + ".tmp"}:
         return False
-    return LOG_MARK not in names or disk.read_file(directory / LOG_MARK) == encode_log_mark(FIRST_MARK)
+    return LOG_MARK not in names or disk.read_file(directory / LOG_MARK) == encode_log_mark(FIRST_POSITION)

@@ -76,9 +76,8 @@ def open_file(path: str) -> sqlite3.Connection:
 def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> None:
     """Make the file under another name and link it to `path` whole; AlreadyExistsError if that is taken."""
     directory = Path(path).parent
-    if read_hot_journal(path) is not None and not os.path.lexists(
-        path
-    ):  # in this order: a file that is there stays
+    # In this order: a file that is there stays.
+    if read_hot_journal(path) is not None and not os.path.lexists(path):
         raise LayoutMismatchError(
             f"{journal_of(path)} was left by a crash and would be played into a new {path}: put back the file that "
             f"was there, or remove the journal",

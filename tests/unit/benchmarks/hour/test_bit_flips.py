@@ -11,10 +11,10 @@ import pytest
 from benchmarks.hour.bit_flips import flip_bits
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError
+from bookie_server.journal.files import FIRST_POSITION
 from bookie_server.journal.log_mark import encode_log_mark
 from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
-from bookie_server.storage.start.first_files import FIRST_MARK
 from bookie_server.storage.stored_entry import StoredEntry
 from tests.helpers.bookie.storage import KEY, add, open_storage
 
@@ -32,7 +32,7 @@ def write_log(bookie: Path) -> None:
     """One entry log with blocks of three ledgers in turn."""
     for directory in (bookie / "journal", entry_logs(bookie)):
         directory.mkdir(parents=True)
-    (bookie / "ledgers" / "log-mark").write_bytes(encode_log_mark(FIRST_MARK))
+    (bookie / "ledgers" / "log-mark").write_bytes(encode_log_mark(FIRST_POSITION))
     content = encode_file_header(1)
     for number in range(IN_EACH):
         for ledger_id in LEDGERS:
