@@ -196,8 +196,18 @@ class BookieServer:
         *others, last = ports_to_try(self._environment.rng)
         for port in others:
             with contextlib.suppress(PortTakenError):
-                return await self._listen(port)
-        return await self._listen(last)
+                return await self._listen_first(port)
+        return await self._listen_first(last)
+
+    async def _listen_first(self, port: int) -> asyncio.Server:
+        """A port is chosen when it is ours: another bookie could choose the same one while neither listens."""
+        listener = await self._listen(port)
+        try:
+            claim(listener, self._config.host, port)
+        except PortTakenError:
+            await _close_listener(listener)
+            raise
+        return listener
 
     async def _listen(self, port: int) -> asyncio.Server:
         return await bind(self._config.host, port, self._accept)

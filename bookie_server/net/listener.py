@@ -1,4 +1,5 @@
-"""The socket on which a bookie accepts connections: bound when it starts, listening when it can serve.
+"""The socket on which a bookie accepts connections: bound when it starts, listening when it can serve, or
+as soon as it is bound to a port that the bookie has chosen itself: no client can know that one.
 
 Linux binds two sockets with SO_REUSEADDR to one port while neither listens, so a bound port is not ours yet.
 Only the first of them to listen has it, and any other must not register.

@@ -119,7 +119,7 @@ def test_a_start_goes_through_its_steps_in_order_and_serves_last(
         async with cluster("steps") as store:
             for name in ("_lock_directories", "_bind", "_prove_identity", "_open_storage", "_register"):
                 note(name, store)
-            server = server_on(tmp_path, store)
+            server = server_on(tmp_path, store, port=free_ports(1)[0])
             await server.start()
             assert await accepts(server.port) and (await store.bookies()).writable
             await server.stop()
@@ -132,6 +132,35 @@ def test_a_start_goes_through_its_steps_in_order_and_serves_last(
         ("_open_storage", False, False),
         ("_register", True, False),
     ]
+
+
+def test_two_bookies_that_choose_a_port_while_both_start_get_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second tries the same ports in the same order, while the first opens its storage."""
+    open_storage = BookieServer._open_storage
+
+    def make_server(name: str, store: MetadataStore) -> BookieServer:
+        environment = SystemEnvironment()
+        environment.rng.seed(7)
+        return server_on(tmp_path / name, store, environment=environment)
+
+    async def scenario() -> None:
+        async with cluster("same-choice") as store:
+            first, second = make_server("first", store), make_server("second", store)
+
+            async def start_second(self: BookieServer) -> Any:
+                if self is first:
+                    await second.start()
+                return await open_storage(self)
+
+            monkeypatch.setattr(BookieServer, "_open_storage", start_second)
+            await first.start()
+            assert len({each.port for each in (await store.bookies()).writable}) == 2
+            await second.stop()
+            await first.stop()
+
+    asyncio.run(scenario())
 
 
 async def accepts(port: int) -> bool:
@@ -162,7 +191,7 @@ def test_a_port_that_another_process_listens_on_before_the_bookie_does_is_taken(
 
     async def scenario() -> None:
         async with cluster(tmp_path.name) as store:
-            server = server_on(tmp_path, store)
+            server = server_on(tmp_path, store, port=free_ports(1)[0])
             with pytest.raises(PortTakenError, match="stop the process that uses the port"):
                 await server.start()
             assert (await store.bookies()).writable == ()
