@@ -55,7 +55,10 @@ class LogConfig:
     """When the active ledger is full and is replaced."""
 
     buffer_bytes_max: int = 64 * 1024 * 1024
-    """Bytes accepted and not yet acknowledged, per writer; at this limit `append` and `submit` wait."""
+    """Bytes accepted and not yet acknowledged, per writer; at this limit `append` and `submit` wait.
+
+    What a message and its result occupy in memory counts with it: some 300 bytes each, 64 in `append_many`.
+    """
 
     hold_limit_s: float = 120.0
     """Longest time that an append waits for its outcome; then the writer gives up.

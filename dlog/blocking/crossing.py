@@ -27,6 +27,8 @@ from ledger.errors import LogStoreError
 
 _CALLS_MAX = 5_000
 """Calls that have not crossed: some milliseconds of work for the loop."""
+_CALL_BYTES = 300
+"""What a call and its result occupy besides the payload."""
 _RUN = 100
 """Calls that cross before their bytes are counted as the writer's."""
 
@@ -73,7 +75,7 @@ class Crossing:
             refusal = self._writer.refusal or self._refusal
             if refusal is not None:
                 raise refusal.copy()
-            self._append(message, call, size, pending)
+            self._append(message, call, size + _CALL_BYTES, pending)
         return pending
 
     def _wait_for_capacity(self, deadline: Deadline | None) -> None:

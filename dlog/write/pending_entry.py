@@ -25,6 +25,11 @@ new_message_id: Any = tuple.__new__
 """What MessageId's constructor calls after three Python frames; takes the class and a tuple of its fields."""
 _cancelled: Callable[[asyncio.Future[Any]], bool] = asyncio.Future.cancelled
 
+_MESSAGE_BYTES = 64
+"""What a message occupies besides its body, until its entry is encoded: its bytes object and its place in the batch."""
+_WAITER_BYTES = 250
+"""What a future and its callbacks occupy, which is more than a small message does."""
+
 Waiter = asyncio.Future[Any]
 """Gets a MessageId, or MessageIds where one caller waits for the whole entry."""
 
@@ -55,7 +60,12 @@ class PendingEntry:
         self.waiters = batch.tokens
         self.whole = whole
         self.count = len(batch.payloads)
-        self.size = batch.body_bytes + ENTRY_OVERHEAD_BYTES
+        self.size = (
+            batch.body_bytes
+            + ENTRY_OVERHEAD_BYTES
+            + _MESSAGE_BYTES * self.count
+            + _WAITER_BYTES * len(batch.tokens)
+        )
         """Counts against the writer's buffer, from acceptance to the end."""
         self.entry = b""
         self.entry_id = -1

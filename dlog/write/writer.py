@@ -125,7 +125,7 @@ class LogWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes accepted and not yet acknowledged."""
+        """Bytes accepted and not yet acknowledged, with what each message and its result occupy besides."""
         return self._queue.buffered_bytes
 
     @property

@@ -322,7 +322,7 @@ async def backpressure(face: Face) -> list[str]:
 
     submitting = asyncio.ensure_future(submit_all())
     await asyncio.sleep(0.5)
-    waits = not submitting.done() and 15 <= len(accepted) <= 40
+    waits = not submitting.done() and 10 <= len(accepted) <= 40
     seen = [str(waits), await said(writer.flush(timeout_s=0.05))]
     face.speak()
     await submitting
