@@ -126,7 +126,7 @@ class LogConfig:
         if self.ledger.send_queue_bytes_max < 2 * self.batching.entry_bytes_max:
             raise ConfigurationError(
                 f"ledger.send_queue_bytes_max must hold two entries of {self.batching.entry_bytes_max} bytes, got "
-                f"{self.ledger.send_queue_bytes_max}: a bookie with more unsent counts as failed"
+                f"{self.ledger.send_queue_bytes_max}: a bookie that is so far behind counts as failed"
             )
         if self.buffer_bytes_max < self.batching.entry_bytes_max:
             raise ConfigurationError(

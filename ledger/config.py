@@ -59,7 +59,10 @@ class LedgerClientConfig:
     """
 
     add_timeout_s: float = 5.0
-    """A bookie that acknowledges nothing for this long counts as failed (Apache's addEntryTimeoutSec)."""
+    """A bookie that acknowledges nothing for this long counts as failed (Apache's addEntryTimeoutSec).
+
+    Time in which adds wait behind those of other ledgers, whose acknowledgements come, does not count.
+    """
 
     read_timeout_s: float = 5.0
     """A bookie that does not answer a read for this long counts as failed (Apache's readEntryTimeoutSec)."""
@@ -92,7 +95,11 @@ class LedgerClientConfig:
     """Fast visibility: an idle writer publishes its LAC within this time."""
 
     send_queue_bytes_max: int = 128 * 1024 * 1024
-    """Unsent bytes to one bookie above which it counts as failed: a hung bookie must not fill memory."""
+    """Bytes that others have acknowledged and one bookie has yet to take; with more it counts as failed.
+
+    A hung bookie must not fill memory. What is not acknowledged is in the buffers of writers, which have limits of
+    their own.
+    """
 
     recovery_read_ahead: int = 32
     """Number of entries that recovery reads at a time; they are decided in order all the same."""

@@ -34,8 +34,10 @@ class BookieConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._unwritten: list[bytes] = []
         """Sent in this turn of the loop; they leave in one write at its end."""
-        self._sendable = 0
-        """What the limit leaves next to them and the bytes that the transport held when this turn began."""
+        self._allowed = self._sendable = 0
+        """What may be unsent, and what that leaves next to them and what the transport held when this turn began."""
+        self._written = 0
+        """Bytes given to the transport so far."""
         self._timeout_of_unwritten_s = math.inf
         """The shortest that one of them has."""
         self._loop = asyncio.get_running_loop()
@@ -58,24 +60,33 @@ class BookieConnection(asyncio.Protocol):
     def send(self, data: bytes, timeout_s: float) -> None:
         """Queue requests, of which one is to be answered within `timeout_s`. They leave as this turn of the loop ends.
 
-        A bookie with more unsent bytes than the limit is given up: it must not fill memory.
+        A bookie with more unsent bytes than the limit is given up: it must not fill memory. What no bookie is done with
+        does not count: the buffers of its writers bound it, and it is no sign that this bookie is slower than others.
         """
         unwritten = self._unwritten
         if not unwritten:
             if self.lost is not None or self._transport is None:
                 return
-            self._sendable = self._send_queue_bytes_max - self._transport.get_write_buffer_size()
+            self._allowed = self._send_queue_bytes_max
+            self._sendable = self._allowed - self._transport.get_write_buffer_size()
             self._loop.call_soon(self._write)
         if self._sendable < 0:
-            self.give_up(
-                f"bookie {self.bookie_id} took none of {self._send_queue_bytes_max} bytes sent to it; "
-                "it hangs or is overloaded"
-            )
-            return
+            self._allow_unacknowledged()
+            if self._sendable < 0:
+                self.give_up(
+                    f"bookie {self.bookie_id} has yet to take {self._allowed - self._sendable} bytes, more than "
+                    f"{self._send_queue_bytes_max} of them acknowledged by others; it hangs or is overloaded"
+                )
+                return
         unwritten.append(data)
         self._sendable -= len(data)
         if timeout_s < self._timeout_of_unwritten_s:
             self._timeout_of_unwritten_s = timeout_s
+
+    def _allow_unacknowledged(self) -> None:
+        more = self._send_queue_bytes_max + self._unacknowledged_bytes() - self._allowed
+        self._allowed += more
+        self._sendable += more
 
     def _write(self) -> None:
         """Write what was sent in the last turn: a write for each handle would cost more than encoding its frames."""
@@ -83,7 +94,9 @@ class BookieConnection(asyncio.Protocol):
         timeout_s, self._timeout_of_unwritten_s = self._timeout_of_unwritten_s, math.inf
         if self.lost is not None or self._transport is None:
             return
-        if sum(map(len, unwritten)) <= _JOIN_BYTES_MAX:
+        size = sum(map(len, unwritten))
+        self._written += size
+        if size <= _JOIN_BYTES_MAX:
             self._transport.write(b"".join(unwritten))
         else:
             for data in unwritten:
@@ -113,6 +126,20 @@ class BookieConnection(asyncio.Protocol):
             self.give_up(f"bookie {self.bookie_id} did not respond within {self._timeout_s:g} s")
         elif self._due < math.inf:
             self._check_at(self._due)
+
+    @property
+    def written(self) -> int:
+        """Bytes given to the transport so far."""
+        return self._written
+
+    @property
+    def left(self) -> int:
+        """Those of them that the transport holds no more."""
+        return self._written - (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
+    def heard_since(self, moment: float) -> bool:
+        """Whether anything was received after this loop time."""
+        return self._heard_at > moment
 
     def is_stale(self, idle_s: float) -> bool:
         """Unused and silent for so long that the bookie's host may have died unnoticed."""
@@ -165,6 +192,10 @@ class BookieConnection(asyncio.Protocol):
     @abstractmethod
     def _on_data(self, data: bytes) -> None:
         """Take what was received. ProtocolError ends the connection."""
+
+    @abstractmethod
+    def _unacknowledged_bytes(self) -> int:
+        """Bytes of the adds sent here that are not acknowledged to their writers yet."""
 
     @abstractmethod
     def _in_use(self) -> bool:

@@ -24,6 +24,10 @@ ReadAnswer = tuple[Status, memoryview]
 class AddSink(Protocol):
     """Where the answers to one ledger's adds on one connection go."""
 
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Bytes of the adds that are not acknowledged to the writer yet."""
+
     def on_adds_acked(self, first: int, last: int) -> None: ...
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None: ...
@@ -65,6 +69,9 @@ class EntryConnection(BookieConnection):
 
         Several reads of the same entry may be in flight.
         """
+
+    def _unacknowledged_bytes(self) -> int:
+        return sum(sink.unacknowledged_bytes for sink in self._sinks.values())
 
     def _report_loss(self, error: Exception) -> None:
         for sink in list(self._sinks.values()):

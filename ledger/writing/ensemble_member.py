@@ -10,6 +10,7 @@ from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, LedgerId
 from ledger.transport.entry_connection import EntryConnection
 from ledger.wire.status import Status
+from ledger.writing.pending_adds import PendingAdds
 
 
 class EnsembleMemberOwner(Protocol):
@@ -17,6 +18,9 @@ class EnsembleMemberOwner(Protocol):
 
     @property
     def machine(self) -> AppendMachine: ...
+
+    @property
+    def pending(self) -> PendingAdds: ...
 
     def execute(self, commands: list[AppendCommand]) -> None: ...
 
@@ -32,6 +36,8 @@ class EnsembleMember:
     """
 
     __slots__ = (
+        "_awaited",
+        "_extended_at",
         "_machine",
         "_now",
         "add_timeout_s",
@@ -67,6 +73,10 @@ class EnsembleMember:
         """Explicit LACs sent, on a connection of their own, and not answered yet."""
         self.quiet_since = 0.0
         """Loop time since which nothing was received although an answer was owed."""
+        self._extended_at = -1.0
+        """The `quiet_since` that `_waits_in_line` has set."""
+        self._awaited: int | None = None
+        """Bytes that have to leave the connection before its next answer is due; None: they have left."""
         self.missing_since: float | None = None
         self.useful = False
         """Whether it has answered an add or an explicit LAC since it took this position."""
@@ -140,7 +150,30 @@ class EnsembleMember:
         return None
 
     def overdue(self, now: float) -> bool:
-        return (self.owed_adds > 0 or self.owed_lacs > 0) and now - self.quiet_since > self.add_timeout_s
+        """Whether it owes an answer for longer than the add timeout, although what was sent has reached it."""
+        if (self.owed_adds <= 0 and self.owed_lacs <= 0) or now - self.quiet_since <= self.add_timeout_s:
+            return False
+        return not (self.owed_adds > 0 and self._waits_in_line(now))
+
+    def _waits_in_line(self, now: float) -> bool:
+        """Whether its adds may still be behind those of other ledgers, whose answers come; then its time begins anew.
+
+        One connection carries the adds of all writers of a client, so a bookie that is merely slow answers each of
+        them late, and is not to be replaced for that.
+        """
+        connection = self.connection
+        if connection is None or not connection.heard_since(now - self.add_timeout_s):
+            return False
+        if self._extended_at != self.quiet_since:
+            self._awaited = connection.written
+            if connection.left >= self._awaited:
+                return False
+        elif self._awaited is None:
+            return False
+        elif connection.left >= self._awaited:
+            self._awaited = None  # it has reached the bookie only now
+        self.quiet_since = self._extended_at = now
+        return True
 
     def overdue_error(self) -> BookieUnavailableError:
         return BookieUnavailableError(
@@ -149,6 +182,10 @@ class EnsembleMember:
         )
 
     # ---- AddSink
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        return self.owner.pending.frames_bytes
 
     def on_adds_acked(self, first: int, last: int) -> None:
         if self.owed_adds == 1 and first == last:

@@ -84,6 +84,15 @@ class PendingAdds:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def frames_bytes(self) -> int:
+        """Bytes of the frames of the unconfirmed entries, about."""
+        entries = self._entries
+        if not entries:
+            return 0
+        head, payload, length = entries[0]
+        return entries[-1][2] - length + len(payload) + len(head) * len(entries)
+
     def continue_from(self, length: int) -> None:
         """The ledger's length before the next entry, if it is not the sum of what was added here."""
         self._length = length

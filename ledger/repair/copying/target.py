@@ -95,6 +95,10 @@ class Target:
 
     # ---- what the connection reports (AddSink)
 
+    @property
+    def unacknowledged_bytes(self) -> int:
+        return self._bytes
+
     def on_adds_acked(self, first: int, last: int) -> None:
         self._acked(range(first, last + 1))
 

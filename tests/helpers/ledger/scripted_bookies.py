@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -57,6 +58,7 @@ class _Peer(asyncio.Protocol):
         self._bookie = bookie
         self._frames = FrameSplitter(8 * 1024 * 1024)
         self.transport: asyncio.Transport | None = None
+        self._free_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # TCP servers make asyncio.Transport
@@ -68,6 +70,15 @@ class _Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for body in self._frames.feed(data):
             self._bookie.take(self, bytes(body))
+        self._throttle(len(data))
+
+    def _throttle(self, size: int) -> None:
+        assert self.transport is not None
+        loop, transport = asyncio.get_running_loop(), self.transport
+        self._free_at = max(self._free_at, loop.time()) + size / self._bookie.bytes_per_s
+        if self._free_at - loop.time() > 0.01:
+            transport.pause_reading()
+            loop.call_at(self._free_at, lambda: transport.is_closing() or transport.resume_reading())
 
     def write(self, frame: bytes) -> None:
         if self.transport is not None and not self.transport.is_closing():
@@ -96,6 +107,8 @@ class ScriptedBookie:
         self.claims = -1
         """The LAC that answers to long polls tell, true or not. They are given at once."""
         self.delay_s = 0.0
+        self.bytes_per_s = math.inf
+        """What it takes from each connection."""
         self.mute: Callable[[str], bool] = lambda what: False
         """Requests for which this holds are kept unanswered until `speak`."""
         self.late: Callable[[str], bool] = lambda what: False

@@ -37,6 +37,8 @@ _ROUNDS = 4
 class _Answers:
     """The outcomes of the adds on one connection."""
 
+    unacknowledged_bytes = 0
+
     def __init__(self) -> None:
         self.conflicts: list[int] = []
 

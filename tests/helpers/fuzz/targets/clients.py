@@ -35,6 +35,8 @@ Events = tuple[list[tuple[object, ...]], bool]
 class Sink:
     """Notes every answer to an add."""
 
+    unacknowledged_bytes = 0
+
     def __init__(self, ledger_id: int, events: list[tuple[object, ...]]) -> None:
         self._ledger_id = ledger_id
         self._events = events

@@ -21,6 +21,8 @@ LEDGERS = 2 * ANSWERS_AT_ONCE + 10
 
 
 class Sink:
+    unacknowledged_bytes = 0
+
     def __init__(self, events: list[object], ledger_id: int) -> None:
         self._events = events
         self._ledger_id = ledger_id

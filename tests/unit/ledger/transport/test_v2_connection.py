@@ -9,6 +9,8 @@ from ledger.wire.status import Status
 
 
 class Sink:
+    unacknowledged_bytes = 0
+
     def __init__(self) -> None:
         self.lost: list[Exception] = []
 

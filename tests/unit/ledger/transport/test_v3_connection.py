@@ -23,6 +23,8 @@ from tests.helpers.wire.silent_transport import RecordingTransport
 
 
 class Sink:
+    unacknowledged_bytes = 0
+
     def __init__(self) -> None:
         self.told: list[object] = []
 
