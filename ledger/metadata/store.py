@@ -126,7 +126,10 @@ class MetadataStore(Protocol):
     def watch_ledger(self, ledger_id: LedgerId, watch: Watch, *, urgent: bool = False) -> Unwatch: ...
 
     def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        """Every ledger id, ascending, in bounded memory. An error is raised, never taken for the end."""
+        """Every ledger id, ascending, in bounded memory. An error is raised, never taken for the end.
+
+        A ledger that was created before the walk begins, and is not removed, is among them.
+        """
 
     # ---- records: the generic compare-and-set values of logs, cursors and properties
 
@@ -161,7 +164,7 @@ class MetadataStore(Protocol):
         """
 
     async def list_records(self, prefix: str) -> list[str]:
-        """Names of the direct children under `prefix` (a key without its last part), sorted."""
+        """Names of the direct children under `prefix` (a key without its last part), sorted, read linearizably."""
 
     def watch_record(self, key: str, watch: Watch, *, urgent: bool = False) -> Unwatch: ...
 

@@ -156,10 +156,10 @@ async def create_quietly(session: ZooKeeperSession, path: str, value: bytes = b"
         return
 
 
-async def children_quietly(session: ZooKeeperSession, path: str) -> list[str]:
-    """The names of the children; none where there is no such node."""
+async def children_quietly(session: ZooKeeperSession, path: str, *, fresh: bool = False) -> list[str]:
+    """The names of the children; none where there is no such node. `fresh`: as of `children_fresh`."""
     try:
-        return await session.children(path)
+        return await (session.children_fresh(path) if fresh else session.children(path))
     except NoNodeError:
         return []
 

@@ -84,7 +84,8 @@ class Records:
             await self._remove_empty_parents(path)
 
     async def children(self, prefix: str) -> list[str]:
-        return sorted(await children_quietly(self._session, self._paths.record(prefix)))
+        # Fresh: retention takes a cursor that is not listed, and a stream a log, for one that does not exist.
+        return sorted(await children_quietly(self._session, self._paths.record(prefix), fresh=True))
 
     async def _create_parents(self, path: str) -> None:
         records = self._paths.records

@@ -3,6 +3,9 @@
 Short ids stand under names of two digits and long ones under three; every long id is above every short one,
 so the two kinds follow each other. A directory that changes while it is walked is listed again page by page:
 what is removed before its turn is not given, what is added behind is.
+
+Invariant: no listing is older than the beginning of the walk, since a ledger that is not given is taken for one that
+does not exist. Within a session the first listing proves that for all: its server never goes back.
 """
 
 from __future__ import annotations
@@ -32,13 +35,15 @@ class LedgerWalk:
         self._watches = watches
         self._root = root
         self._layout = layout
+        self._proved_in: int | None = None
+        """The session in which a listing of this walk was a fresh read."""
 
     async def ids(self) -> AsyncIterator[LedgerId]:
         if self._layout is LayoutType.FLAT:
             async for ledger_id in self._leaves(self._root):
                 yield ledger_id
             return
-        names = await children_quietly(self._session, self._root)
+        names = await self._children(self._root)
         for name in sorted((n for n in names if is_first_level(self._layout, n)), key=lambda n: (len(n), n)):
             async for ledger_id in self._below(f"{self._root}/{name}", _GROUPS_BELOW[len(name)]):
                 yield ledger_id
@@ -48,7 +53,7 @@ class LedgerWalk:
             async for ledger_id in self._leaves(path):
                 yield ledger_id
             return
-        for name in sorted(await children_quietly(self._session, path)):
+        for name in sorted(await self._children(path)):
             if _GROUP.fullmatch(name):
                 async for ledger_id in self._below(f"{path}/{name}", groups - 1):
                     yield ledger_id
@@ -75,7 +80,16 @@ class LedgerWalk:
             unwatch()
 
     async def _list(self, path: str) -> list[str]:
-        return sorted(name for name in await children_quietly(self._session, path) if _LEAF.fullmatch(name))
+        return sorted(name for name in await self._children(path) if _LEAF.fullmatch(name))
+
+    async def _children(self, path: str) -> list[str]:
+        if self._proved_in == self._session.session_id:
+            names = await children_quietly(self._session, path)
+            if self._proved_in == self._session.session_id:
+                return names
+        names = await children_quietly(self._session, path, fresh=True)
+        self._proved_in = self._session.session_id
+        return names
 
     def _id(self, path: str) -> LedgerId | None:
         try:

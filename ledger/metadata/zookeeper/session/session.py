@@ -164,12 +164,21 @@ class ZooKeeperSession:
         return self._ask(request, change=False)
 
     async def get_fresh(self, path: str) -> Any:
-        """(data, stat), not older than what any server had confirmed to anybody before this call."""
+        """(data, stat), not older than what any server had confirmed to any client before this call."""
+        return await self._fresh(lambda: self.get(path))
+
+    async def children_fresh(self, path: str) -> list[str]:
+        """The names of the children, as fresh as `get_fresh`. NoNodeError as there."""
+        names: list[str] = await self._fresh(lambda: self.children(path))
+        return names
+
+    async def _fresh(self, read: Callable[[], asyncio.Future[Any]]) -> Any:
+        """On return `session_id` is the session of the proof."""
         while True:
             # The proof may be shared, its waiters may be cancelled: hence the shields.
             proof = await asyncio.shield(self._next_proof or self._prepare_proof())
             session_id = self.session_id
-            found = self.get(path)
+            found = read()
             self.forget(found)  # unless the proof comes first
             [answer] = await asyncio.shield(proof)
             if isinstance(answer, Exception):

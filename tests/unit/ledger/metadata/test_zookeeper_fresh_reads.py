@@ -11,11 +11,16 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from ledger.environment import SystemEnvironment
 from ledger.errors import UnauthorizedError
+from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.uri import parse_uri
 from ledger.metadata.zookeeper.address import parse_address
+from ledger.metadata.zookeeper.ledgers.walk import LedgerWalk
+from ledger.metadata.zookeeper.paths import Paths
+from ledger.metadata.zookeeper.records import Records
 from ledger.metadata.zookeeper.session import session as session_module
 from ledger.metadata.zookeeper.session.kazoo_bridge import Answered, Arrival, Connected
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
+from ledger.metadata.zookeeper.session.watches import Watches
 
 PROOF = "check"
 
@@ -51,6 +56,9 @@ class _NotingClient:
 
     def get_async(self, path: str) -> None:
         self.asked = path
+
+    def get_children_async(self, path: str) -> None:
+        self.asked = f"children of {path}"
 
     def transaction(self) -> _NotingClient:
         return self
@@ -153,3 +161,48 @@ async def test_a_refused_proof_refuses_the_read(bridges: Bridges) -> None:
     bridge.answer(b"a")
     with pytest.raises(UnauthorizedError):
         await read
+
+
+async def test_a_listing_of_records_is_a_fresh_read(bridges: Bridges) -> None:
+    """A name that a server does not list yet must not look like one that was removed."""
+    session, bridge = await opened(bridges)
+    listing = asyncio.ensure_future(Records(session, Paths("/ledgers")).children("/logs"))
+    assert await sent(bridge) == [PROOF, f"children of {Paths('/ledgers').record('/logs')}"]
+    bridge.sent.reverse()
+    bridge.answer(["a"])
+    await asyncio.sleep(0)
+    assert not listing.done()
+    bridge.connect(2)
+    bridge.answer([True])
+    assert [asked for asked in await sent(bridge) if asked == PROOF] == [PROOF]
+    bridge.answer([True])
+    bridge.answer(["b", "a"])
+    assert await listing == ["a", "b"]
+
+
+async def test_a_prefix_without_records_is_empty_once_that_is_proved(bridges: Bridges) -> None:
+    session, bridge = await opened(bridges)
+    listing = asyncio.ensure_future(Records(session, Paths("/ledgers")).children("/logs"))
+    await sent(bridge)
+    bridge.answer([True])
+    bridge.answer(error=NoNodeError())
+    assert await listing == []
+
+
+async def test_a_walk_over_the_ledgers_begins_with_a_fresh_read_in_each_session(bridges: Bridges) -> None:
+    """A decommission takes a walk that finds no ledger of a bookie as proof that there is none."""
+    session, bridge = await opened(bridges)
+    walk = LedgerWalk(session, Watches(session), "/ledgers", LayoutType.HIERARCHICAL).ids()
+    end = asyncio.ensure_future(anext(walk, None))
+    assert await sent(bridge) == [PROOF, "children of /ledgers"]
+    bridge.answer([True])
+    bridge.answer(["00", "01"])
+    assert await sent(bridge) == ["children of /ledgers/00"]
+    bridge.answer([])
+    assert await sent(bridge) == ["children of /ledgers/01"]
+    bridge.connect(2)
+    bridge.answer([])
+    assert await sent(bridge) == [PROOF, "children of /ledgers/01"]
+    bridge.answer([True])
+    bridge.answer([])
+    assert await end is None
