@@ -185,9 +185,8 @@ class StreamPlanner:
 
     async def _pending(self, start: StreamOffset) -> dict[str, _Pending]:
         """What is not read yet of each log. A log that was not there before begins at its earliest message."""
-        names = await self._names()
-        for log in sorted(set(start.logs) - set(names)):
-            self._lost(log, "it was deleted")
+        # One that a listing lacks may exist all the same: its own record decides.
+        names = sorted({*await self._names(), *start.logs})
         if self._targets is not None:
             names = [log for log in names if log in self._targets or log in start.logs]
         found = await each(names, lambda log: self._pending_of(log, start.logs.get(log)))
