@@ -104,11 +104,15 @@ class Watches:
         if isinstance(error, NoNodeError):
             self._set_in_place(kind, path)
         elif error is not None:
-            if not isinstance(error, LogStoreError):
-                raise error
-            kind.is_set.discard(path)
-            if self._session.is_connected:
-                self._loop.call_later(_AGAIN_S, self._on_change, kind, path)
+            self._set_later(kind, path, error)
+
+    def _set_later(self, kind: _Kind, path: str, error: BaseException) -> None:
+        """Without a connection nothing is due: all are set when there is one."""
+        if not isinstance(error, LogStoreError):
+            raise error
+        kind.is_set.discard(path)
+        if self._session.is_connected:
+            self._loop.call_later(_AGAIN_S, self._on_change, kind, path)
 
     def _set_in_place(self, kind: _Kind, path: str) -> None:
         """Watch for the coming of a node whose children are to be watched."""
@@ -116,9 +120,11 @@ class Watches:
         kind.is_set.discard(path)
 
         def on_set(asked: asyncio.Future[object]) -> None:
-            if asked.cancelled() or asked.exception() is not None:
+            if asked.cancelled():
                 return
-            if asked.result() is not None:
+            if (error := asked.exception()) is not None:
+                self._set_later(kind, path, error)
+            elif asked.result() is not None:
                 self._on_change(kind, path)
 
         self._session.watch_node(path).add_done_callback(on_set)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from kazoo.exceptions import NoNodeError
 
+from ledger.errors import MetadataUnavailableError
+from ledger.metadata.zookeeper.session import watches as watches_module
 from ledger.metadata.zookeeper.session.kazoo_bridge import NodeEvent
 from ledger.metadata.zookeeper.session.session import Listeners
 from ledger.metadata.zookeeper.session.watches import Watches
@@ -49,3 +52,38 @@ async def test_a_node_that_comes_with_the_answer_that_it_is_missing_is_watched()
     assert [what for what, _ in session.asked] == ["children", "node", "children"]
     await asyncio.sleep(0)
     assert heard == ["a"]
+
+
+@pytest.mark.parametrize("is_missing", [False, True], ids=["there", "missing"])
+async def test_a_watch_whose_request_times_out_is_set_again(
+    is_missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection stays, so nothing else sets it; a node that is missing is watched in place of its children."""
+    monkeypatch.setattr(watches_module, "_AGAIN_S", 0.0)
+    session: Any = _NotingSession()
+    heard: list[str] = []
+    Watches(session).watch_children("/a", lambda: heard.append("a"))
+    expected = ["children"]
+    if is_missing:
+        session.asked[-1][1].set_exception(NoNodeError())
+        await asyncio.sleep(0)
+        expected.append("node")
+    session.asked[-1][1].set_exception(MetadataUnavailableError("did not answer within 1 s"))
+    await asyncio.sleep(0.01)
+    assert heard == ["a"]
+    assert [what for what, _ in session.asked] == [*expected, "children"]
+
+
+async def test_without_a_connection_a_watch_is_set_when_there_is_one_again() -> None:
+    session: Any = _NotingSession()
+    Watches(session).watch_children("/a", lambda: None)
+    session.asked[-1][1].set_exception(NoNodeError())
+    await asyncio.sleep(0)
+    session.is_connected = False
+    session.asked[-1][1].set_exception(MetadataUnavailableError("the connection is lost"))
+    await asyncio.sleep(0)
+    assert [what for what, _ in session.asked] == ["children", "node"]
+    session.is_connected = True
+    [connected] = session.listeners.connected
+    connected(False)
+    assert [what for what, _ in session.asked] == ["children", "node", "children"]
