@@ -52,9 +52,9 @@ def check_schema(asked: StructType, include_headers: bool, include_producer: boo
     """Check a user's `.schema(...)`: it may select columns by name and type.
 
     Raises:
-        BadOptionError: a column is unknown or has another type.
+        BadOptionError: a column is unknown, is there twice, has another type, or is declared as never null and may be.
     """
-    known = {field.name: field.dataType for field in read_schema(include_headers, include_producer)}
+    known = {field.name: field for field in read_schema(include_headers, include_producer)}
     for field in asked:
         if field.name not in known:
             raise BadOptionError(
@@ -63,10 +63,18 @@ def check_schema(asked: StructType, include_headers: bool, include_producer: boo
                 + ("" if include_producer else "; set includeProducer=true for producer_id and sequence"),
                 option="schema",
             )
-        if field.dataType.simpleString() != known[field.name].simpleString():
+        if asked.names.count(field.name) > 1:
             raise BadOptionError(
-                f"column {field.name!r} is {known[field.name].simpleString()}, "
-                f"not {field.dataType.simpleString()}",
+                f"column {field.name!r} is there twice: name it once, and repeat it in a select",
                 option="schema",
             )
+        ours = known[field.name]
+        if field.dataType.simpleString() != ours.dataType.simpleString():
+            raise BadOptionError(
+                f"column {field.name!r} is {ours.dataType.simpleString()}, not {field.dataType.simpleString()}",
+                option="schema",
+            )
+        if ours.nullable and not field.nullable:
+            # Spark drops the checks for null of a query, so that its answer would be wrong.
+            raise BadOptionError(f"column {field.name!r} may be null: leave out NOT NULL", option="schema")
     return asked

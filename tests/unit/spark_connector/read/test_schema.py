@@ -67,3 +67,20 @@ def test_a_column_that_does_not_exist_is_named() -> None:
         check_schema(StructType([read_schema(False, True)["sequence"]]), True)
     with pytest.raises(BadOptionError, match="column 'value' is binary, not bigint"):
         check_schema(StructType([StructField("value", LongType())]), False)
+
+
+def test_a_column_that_may_be_null_is_not_read_as_one_that_may_not() -> None:
+    """Spark leaves a check for null out of a query where the schema excludes it."""
+    for column in ("key", "value", "producer_id", "sequence"):
+        kind = read_schema(True, True)[column].dataType
+        with pytest.raises(BadOptionError, match=rf"column '{column}' may be null: leave out NOT NULL"):
+            check_schema(StructType([StructField(column, kind, nullable=False)]), True, True)
+    relaxed = StructType([StructField(each.name, each.dataType) for each in read_schema(True, True)])
+    assert check_schema(relaxed, True, True) == relaxed
+    assert check_schema(read_schema(True, True), True, True) == read_schema(True, True)
+
+
+def test_a_column_that_is_there_twice_is_named() -> None:
+    value = read_schema(False)["value"]
+    with pytest.raises(BadOptionError, match="column 'value' is there twice"):
+        check_schema(StructType([value, read_schema(False)["key"], value]), False)
