@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dlog.testing.real_cluster import RealCluster
 
 _FIXTURE = "simulated_cluster"
+_SETTINGS = ("seeds", "bookies", "config")
 _SIMULATION: pytest.StashKey[Simulation] = pytest.StashKey()
 _LINES = 200
 """Lines of the timeline in a failure report."""
@@ -118,9 +119,22 @@ def _seeds(config: pytest.Config, mark: dict[str, Any]) -> Sequence[int]:
 
 
 def _mark(node: pytest.Item | pytest.Collector) -> dict[str, Any]:
-    """The settings of the nearest mark."""
+    """The settings of the nearest mark. One that would have no effect fails the test or its collection."""
     mark = node.get_closest_marker("dlog")
-    return {} if mark is None else dict(mark.kwargs)
+    if mark is None:
+        return {}
+    if mark.args:
+        _refuse("takes its settings by name, as in @pytest.mark.dlog(seeds=20)")
+    for name in mark.kwargs:
+        if name not in _SETTINGS:
+            _refuse(f"has no {name!r}: use {', '.join(_SETTINGS)}")
+    if "bookies" in mark.kwargs and mark.kwargs.get("config") is not None:
+        _refuse(f"has bookies and config: set ClusterConfig(bookies={mark.kwargs['bookies']}) instead")
+    return dict(mark.kwargs)
+
+
+def _refuse(what: str) -> NoReturn:
+    pytest.fail(f"the mark 'dlog' {what}", pytrace=False)
 
 
 # ---- real

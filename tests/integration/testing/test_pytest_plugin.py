@@ -84,6 +84,26 @@ def test_a_simulated_test_runs_once_a_seed_and_a_failure_shows_what_happened(tmp
     assert "simulated_cluster needs an async test" in done.stdout
 
 
+def test_a_mark_that_has_no_effect_is_refused(tmp_path: Path) -> None:
+    source = """
+import pytest
+from dlog.testing import ClusterConfig
+
+@pytest.mark.dlog{given}
+{test}
+"""
+    simulated = "async def test_it(simulated_cluster): pass"
+    for given, test, sentence in (
+        ("(20)", simulated, "takes its settings by name, as in @pytest.mark.dlog(seeds=20)"),
+        ("(seeds=2, bookie=5)", simulated, "has no 'bookie': use seeds, bookies, config"),
+        ("(bookie=5)", "def test_it(dlog_cluster): pass", "has no 'bookie': use seeds, bookies, config"),
+        ("(bookies=5, config=ClusterConfig(racks=2))", simulated, "set ClusterConfig(bookies=5)"),
+    ):
+        done = run_tests(tmp_path, source.format(given=given, test=test))
+        assert sentence in done.stdout, done.stdout
+        assert "1 error" in done.stdout and "passed" not in done.stdout
+
+
 def test_a_seed_may_be_chosen_and_its_messages_shown(tmp_path: Path) -> None:
     source = """
 async def test_append(simulated_cluster):
