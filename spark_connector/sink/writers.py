@@ -70,18 +70,18 @@ class DlogStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with spark_errors():
+            if not self._options.exactly_once:
+                return _write(iterator, self._options, None, None)
             writer_id, number = _this_batch(self._options)
             epoch = self._epoch
-            if self._options.exactly_once and epoch is None:
+            if epoch is None:
                 raise NotSupportedError(
                     f"this writer of log {self._options.log} has not taken the log over, since it was made for a "
                     "commit: write with one that Spark makes for the tasks of a micro-batch"
                 )
-            if epoch is not None and number is not None and epoch.has(writer_id, number):
-                epoch = None  # a replay: the rows are in the log
+            if number is not None and epoch.has(writer_id, number):
+                return WrittenByTask((), None, writer_id)  # a replay: the rows are in the log
             batch = None if number is None else _numbered(writer_id, number)
-            if self._options.exactly_once and epoch is None:
-                return WrittenByTask((), None, writer_id)
             return _write(iterator, self._options, epoch, batch, writer_id)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
