@@ -314,7 +314,7 @@ class ReadHandle:
             # is there, so that an unavailable store is what the caller hears of.
             if not await self._have_moved():
                 raise
-        except ReadError as error:
+        except (ReadError, DigestMismatchError) as error:
             try:
                 moved = await self._have_moved()
             except UnavailableError:

@@ -160,6 +160,38 @@ async def test_entries_that_moved_to_other_bookies_are_found_there(old_copies: s
         assert bytes(entry.payload) == b"zero"
 
 
+async def test_a_damaged_copy_does_not_hide_intact_ones_that_have_moved() -> None:
+    """Two of three bookies were replaced while a reader had the ledger open; the copy that stayed is damaged."""
+
+    async def unavailable(_: object) -> None:
+        raise MetadataUnavailableError("try again")
+
+    async with scripted_cluster(5, quorum_timeout_s=1.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        *old, kept = cluster.ensemble(handle)
+        new = cluster.spares(handle)
+        for source, target in zip(old, new, strict=True):
+            target.entries.update(source.entries)
+            source.go_away()
+        damaged = bytearray(kept.entries[handle.ledger_id, 0])
+        damaged[-1] ^= 0x40
+        kept.entries[handle.ledger_id, 0] = bytes(damaged)
+        found = await cluster.store.read_ledger(handle.ledger_id)
+        moved = Fragment(EntryId(0), tuple(bookie.bookie_id for bookie in (*new, kept)))
+        await cluster.store.write_ledger(
+            handle.ledger_id, replace(found.value, fragments=(moved,)), found.version
+        )
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(cluster.store, "read_ledger", unavailable)
+            with pytest.raises(DigestMismatchError):
+                await reader.read(0, 0)
+        [entry] = await reader.read(0, 0)
+        assert bytes(entry.payload) == b"zero"
+
+
 async def test_nothing_is_lost_while_its_place_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
