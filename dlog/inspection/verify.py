@@ -12,6 +12,7 @@ from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
 from ledger.inspection.copies import LedgerCopies
 from ledger.inspection.copy_audit import CopyAudit
+from ledger.model import LedgerId
 
 Progress = Callable[[int], None]
 """Called with a number of entries that were just checked."""
@@ -23,7 +24,7 @@ async def verify(
     """The copies of each ledger of the log, oldest first, up to what is readable when it is opened.
 
     Also of entries below the trim position, in ledgers that are kept for later ones. A ledger that is trimmed and
-    deleted during the call is left out.
+    deleted during the call is left out; copies that are moved during the call are read where they are then.
 
     Raises:
         LogNotFoundError: no such log.
@@ -34,7 +35,7 @@ async def verify(
     try:
         for listed in await listed_ledgers(client, log):
             try:
-                handle = await client.ledgers.open(listed.ledger_id, client.config.password)
+                found = await _audited(client, audit, listed.ledger_id, on_progress)
             except LedgerNotFoundError as error:
                 if await listed_ledger(client, log, listed.ledger_id) is None:
                     continue
@@ -43,12 +44,19 @@ async def verify(
                     + way_out_of_loss(listed.ledger_id, sealed=listed.seal is not None),
                     ledger_id=listed.ledger_id,
                 ) from error
-            try:
-                yield await audit.audit(listed.ledger_id, handle.metadata, handle.last_readable, on_progress)
-            finally:
-                await handle.close()
+            yield found
     finally:
         await audit.close()
+
+
+async def _audited(
+    client: Inspected, audit: CopyAudit, ledger_id: LedgerId, on_progress: Progress
+) -> LedgerCopies:
+    handle = await client.ledgers.open(ledger_id, client.config.password)
+    try:
+        return await audit.audit(ledger_id, handle.metadata, handle.last_readable, on_progress)
+    finally:
+        await handle.close()
 
 
 def sealed_entries(ledgers: Sequence[ListedLedger]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from ledger.client import LedgerClient
@@ -26,6 +27,8 @@ _ENTRIES_AT_ONCE = 1000
 """Entries of which all copies are compared at the same time; of each copy only a hash is kept."""
 _SINGLE_READS_AT_ONCE = 64
 _BATCH_BYTES = 1 << 20
+_PLACES_MAX = 10
+"""Changes of the bookies of some entries that one check of these entries follows; repair makes one per lost bookie."""
 _TRIES = 2
 """A connection that was idle for long may have lost its bookie unnoticed."""
 _HASH_BYTES = 16
@@ -60,15 +63,44 @@ class CopyAudit:
     ) -> LedgerCopies:
         """Check entries 0 to `last_entry`. `on_progress` is called with the number of entries just checked.
 
-        The copies on a bookie that did not answer in time are unreachable; it is asked again after `SILENCE_S`. No
-        answer of a bookie raises: it is the result.
+        `metadata` may become old during the call: see `current_copies`. The copies on a bookie that did not answer in
+        time are unreachable; it is asked again after `SILENCE_S`. No answer of a bookie raises: it is the result.
+
+        Raises:
+            LedgerNotFoundError: a copy is not intact, and the ledger was deleted.
+            MetadataUnavailableError: a copy is not intact, and the metadata store cannot be reached.
         """
         found = LedgerCopies(ledger_id, metadata.quorum)
-        for first, last in _parts(metadata, last_entry):
-            for entry_id, copies in (await self.copies(ledger_id, metadata, first, last)).items():
+        first = 0
+        while first <= last_entry:
+            metadata, part = await self.current_copies(ledger_id, metadata, first, last_entry)
+            for entry_id, copies in part.items():
                 found.add(entry_id, copies)
-            on_progress(last - first + 1)
+            on_progress(len(part))
+            first += len(part)
         return found
+
+    async def current_copies(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, first: int, last_entry: int
+    ) -> tuple[LedgerMetadata, dict[int, Copies]]:
+        """The copies of some entries from `first` on, at most up to `last_entry`, and the metadata that locates them.
+
+        Repair may move copies, a writer replace members and retention delete the ledger after `metadata` was read, so
+        copies that are not intact are a result only if fresh metadata has them on the same bookies.
+
+        Raises: as `audit`.
+        """
+        place = _place(metadata, first, last_entry)
+        for _ in range(_PLACES_MAX):
+            copies = await self.copies(ledger_id, metadata, first, place.last)
+            if all(copy.state is CopyState.INTACT for each in copies.values() for copy in each.values()):
+                break
+            fresh = (await self._ledgers.store.read_ledger(ledger_id)).value
+            before, place = place, _place(fresh, first, last_entry)
+            if place == before:
+                break
+            metadata = fresh
+        return metadata, copies
 
     async def copies(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, first: int, last: int
@@ -110,14 +142,19 @@ class CopyAudit:
         return found
 
 
-def _parts(metadata: LedgerMetadata, last_entry: int) -> list[tuple[int, int]]:
-    """Ranges of entries, each within one fragment."""
-    ends = [*(fragment.first_entry - 1 for fragment in metadata.fragments[1:]), last_entry]
-    return [
-        (first, min(first + _ENTRIES_AT_ONCE - 1, end, last_entry))
-        for fragment, end in zip(metadata.fragments, ends, strict=True)
-        for first in range(fragment.first_entry, min(end, last_entry) + 1, _ENTRIES_AT_ONCE)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where consecutive entries of one fragment are."""
+
+    ensemble: tuple[BookieId, ...]
+    last: int
+
+
+def _place(metadata: LedgerMetadata, first: int, last_entry: int) -> _Place:
+    """Of at most `_ENTRIES_AT_ONCE` entries from `first` on, up to `last_entry`."""
+    later = (fragment.first_entry - 1 for fragment in metadata.fragments if fragment.first_entry > first)
+    last = min(first + _ENTRIES_AT_ONCE - 1, last_entry, *later)
+    return _Place(metadata.fragment_of(first).ensemble, last)
 
 
 class _Reading:

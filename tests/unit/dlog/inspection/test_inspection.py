@@ -18,9 +18,9 @@ from dlog.inspection.verify import sealed_entries, verify
 from dlog.model import MessageId
 from dlog.read.resolution import Resolution
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
-from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
-from ledger.inspection.copy_audit import SILENCE_S
-from ledger.model import LedgerId
+from ledger.inspection.copies import Copies, CopyState, LedgerCopies, Verdict
+from ledger.inspection.copy_audit import SILENCE_S, CopyAudit
+from ledger.model import LedgerId, LedgerMetadata
 
 FOUR = ClusterConfig(bookies=4)
 
@@ -287,6 +287,43 @@ def test_ledgers_that_are_trimmed_meanwhile_are_left_out_and_lost_ones_are_data_
             await client.ledgers.delete(LedgerId(ids[2].ledger_id))
             with pytest.raises(DataLossError, match=f"lists ledger {ids[2].ledger_id}, which does not exist"):
                 await found_in(client, "orders")
+
+    simulate(main)
+
+
+@pytest.mark.parametrize("is_trimmed", [True, False], ids=["trimmed", "still listed"])
+def test_a_ledger_that_is_deleted_while_its_copies_are_read_is_no_loss_if_it_was_trimmed(
+    monkeypatch: pytest.MonkeyPatch, is_trimmed: bool
+) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with await client.open_writer("orders", create=True) as writer:
+                trimmed = await writer.append(b"one")
+            async with await client.open_writer("orders") as writer:
+                kept = await writer.append(b"two")
+            copies = CopyAudit.copies
+
+            async def delete_first(
+                audit: CopyAudit, ledger_id: LedgerId, metadata: LedgerMetadata, first: int, last: int
+            ) -> dict[int, Copies]:
+                if ledger_id == trimmed.ledger_id:
+                    if is_trimmed:
+                        await client.shrink("orders", kept)
+                        await client.collect("orders")
+                    else:
+                        await client.ledgers.delete(ledger_id)
+                    await asyncio.sleep(60.0)  # the bookies collect it
+                return await copies(audit, ledger_id, metadata, first, last)
+
+            monkeypatch.setattr(CopyAudit, "copies", delete_first)
+            if is_trimmed:
+                [found] = await found_in(client, "orders")
+                assert found.ledger_id == kept.ledger_id and found.proved
+            else:
+                with pytest.raises(
+                    DataLossError, match=f"lists ledger {trimmed.ledger_id}, which does not exist"
+                ):
+                    await found_in(client, "orders")
 
     simulate(main)
 
