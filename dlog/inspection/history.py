@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dlog.core.metadata_keys import TAG_OWNER
 from dlog.inspection.inspected import Inspected
-from dlog.inspection.ledgers import listed_ledgers
+from dlog.inspection.ledgers import record_with_ledgers
 from dlog.inspection.unsealed import with_own_seals
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, Owner
 from ledger.errors import LedgerNotFoundError
@@ -35,8 +35,8 @@ async def history(client: Inspected, log: str) -> list[HistoryEvent]:
     Raises:
         LogNotFoundError: no such log.
     """
-    record = (await client.describe(log)).record
-    ledgers = await with_own_seals(client, await listed_ledgers(client, log))
+    record, listed_then = await record_with_ledgers(client, log)
+    ledgers = await with_own_seals(client, listed_then)
     owners: dict[int, str | None] = {}
     for listed in ledgers:
         if listed.epoch not in owners:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlog.inspection.inspected import Inspected
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
-from dlog.model import ListedLedger
+from dlog.model import ListedLedger, LogMetadata
 
 
 async def listed_ledgers(client: Inspected, log: str) -> list[ListedLedger]:
@@ -15,9 +15,14 @@ async def listed_ledgers(client: Inspected, log: str) -> list[ListedLedger]:
         LogNotFoundError: no such log.
         HistoryPageError: a part of the list is lost.
     """
+    return (await record_with_ledgers(client, log))[1]
 
-    async def look(ledgers: LedgerList) -> list[ListedLedger]:
-        return [listed async for listed in ledgers.walk()]
+
+async def record_with_ledgers(client: Inspected, log: str) -> tuple[LogMetadata, list[ListedLedger]]:
+    """The record of the log and the ledgers that this record lists, oldest first. Raises the same."""
+
+    async def look(ledgers: LedgerList) -> tuple[LogMetadata, list[ListedLedger]]:
+        return ledgers.record, [listed async for listed in ledgers.walk()]
 
     ref = (await client.describe(log)).ref
     return await with_fresh_record(client.logs, ref, client.ledgers.environment, look, "the ledgers")

@@ -15,12 +15,13 @@ from dlog.inspection.explain import explain
 from dlog.inspection.history import history
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.verify import sealed_entries, verify
-from dlog.model import MessageId
+from dlog.metadata.log_ref import LogRef
+from dlog.model import LogMetadata, MessageId
 from dlog.read.resolution import Resolution
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from ledger.inspection.copies import Copies, CopyState, LedgerCopies, Verdict
 from ledger.inspection.copy_audit import SILENCE_S, CopyAudit
-from ledger.model import LedgerId, LedgerMetadata
+from ledger.model import LedgerId, LedgerMetadata, Versioned
 
 FOUR = ClusterConfig(bookies=4)
 
@@ -168,6 +169,33 @@ def test_takeovers_whose_ledgers_stayed_empty_are_a_gap_of_the_history() -> None
             await client.shrink("orders", MessageId(events[1].listed.ledger_id, 0, 0))
             [event] = await client.history("orders")
             assert list(event.empty_epochs) == [], "what was trimmed was not empty"
+
+    simulate(main)
+
+
+def test_takeovers_whose_ledgers_are_trimmed_during_the_call_are_no_empty_ones() -> None:
+    """The first trim of the log comes after the first read of the record, before any later one."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            for number in range(4):
+                async with await client.open_writer("orders", create=True) as writer:
+                    last = await writer.append(b"%d" % number)
+            read, reads = other.logs.read, 0
+
+            async def read_before_the_trim(ref: LogRef) -> Versioned[LogMetadata]:
+                nonlocal reads
+                reads += 1
+                found = await read(ref)
+                if reads == 1:
+                    await client.shrink("orders", last)
+                return found
+
+            other.logs.read = read_before_the_trim  # type: ignore[method-assign]
+            events = await history(other, "orders")
+            assert reads > 0 and all(not event.empty_epochs for event in events)
+            [event] = await history(client, "orders")
+            assert event.listed.ledger_id == last.ledger_id
 
     simulate(main)
 
