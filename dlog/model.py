@@ -20,6 +20,7 @@ _TEXT = re.compile(r"([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,10})")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _AGE_S_MAX = 1000 * 366 * 86_400
 _I64_MAX = 2**63 - 1
+_I32_MAX = 2**31 - 1
 
 
 class MessageId(NamedTuple):
@@ -62,7 +63,7 @@ class MessageId(NamedTuple):
         match = _TEXT.fullmatch(text)
         if match is not None:
             found = cls(*(int(group) for group in match.groups()))
-            if found.ledger_id < 2**63 and found.entry_id < 2**63 and found.batch_index < 2**31:
+            if _fits(found):
                 return found
         raise InvalidNameError(
             f"message id {text!r} is not valid: write LEDGER:ENTRY:BATCH, for example 17:420:3"
@@ -72,15 +73,29 @@ class MessageId(NamedTuple):
     def of(cls, value: MessageId | str) -> MessageId:
         """The id itself, or the id that a text gives. Every function that takes an id uses it.
 
+        A number of it may be negative, though no message has such an id.
+
         Raises:
-            InvalidNameError: the text is not a valid message id.
+            InvalidNameError: the text is not a valid message id, or a number is out of range.
             ConfigurationError: neither a MessageId nor a str.
         """
         require_type("a message id", value, MessageId, str)
-        return value if isinstance(value, MessageId) else cls.parse(value)
+        if not isinstance(value, MessageId):
+            return cls.parse(value)
+        if not _fits(value):
+            raise InvalidNameError(
+                f"message id {value} is not valid: ledger and entry are at most {_I64_MAX}, the batch index at most "
+                f"{_I32_MAX}"
+            )
+        return value
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.entry_id}:{self.batch_index}"
+
+
+def _fits(found: MessageId) -> bool:
+    """Whether no number is above what stored ids have."""
+    return max(found.ledger_id, found.entry_id) <= _I64_MAX and found.batch_index <= _I32_MAX
 
 
 EARLIEST_ID = MessageId(0, 0, 0)

@@ -60,8 +60,8 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
     found = Explanation(
         message_id=message_id, resolution=resolution, trim_before=record.trim_before, listed=listed
     )
-    if listed is None:
-        return found
+    if listed is None or min(message_id) < 0:
+        return found  # no bookie has an entry of such an id
     try:
         handle = await client.ledgers.open(listed.ledger_id, client.config.password)
     except LedgerNotFoundError:

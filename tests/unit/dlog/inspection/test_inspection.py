@@ -16,9 +16,10 @@ from dlog.inspection.history import history
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.verify import sealed_entries, verify
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogMetadata, MessageId
+from dlog.model import NO_MESSAGE, LogMetadata, MessageId
 from dlog.read.resolution import Resolution
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
+from ledger.errors import InvalidNameError
 from ledger.inspection.copies import Copies, CopyState, LedgerCopies, Verdict
 from ledger.inspection.copy_audit import SILENCE_S, CopyAudit
 from ledger.model import LedgerId, LedgerMetadata, Versioned
@@ -381,5 +382,26 @@ def test_every_outcome_is_explained() -> None:
             with pytest.raises(UnknownPositionError):
                 await explain(client, "orders", MessageId(open_ledger + 100, 0, 0))
             await writer.close()
+
+    simulate(main)
+
+
+def test_ids_that_no_message_can_have_are_absent_or_refused() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with await client.open_writer("orders", create=True) as writer:
+                last = await writer.append(b"one")
+            for never in (last._replace(entry_id=-1), last._replace(batch_index=-1), NO_MESSAGE):
+                found = await client.explain("orders", never)
+                assert (found.resolution, found.copies, found.message) == (Resolution.ABSENT, None, None)
+            highest = MessageId(last.ledger_id, 2**63 - 1, 2**31 - 1)
+            assert (await client.explain("orders", highest)).resolution is Resolution.ABSENT
+            for beyond in (
+                last._replace(ledger_id=2**63),
+                last._replace(entry_id=2**63),
+                last._replace(batch_index=2**31),
+            ):
+                with pytest.raises(InvalidNameError, match=f"message id {beyond} is not valid"):
+                    await client.explain("orders", beyond)
 
     simulate(main)
