@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlog.core.metadata_keys import TAG_OWNER
 from dlog.inspection.inspected import Inspected
@@ -10,10 +10,10 @@ from dlog.inspection.ledgers import listed_ledger
 from dlog.model import ListedLedger, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.resolution import Resolution
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.inspection.copies import Copies
 from ledger.inspection.copy_audit import CopyAudit
-from ledger.model import EntryId, LedgerMetadata
+from ledger.model import EntryId, LedgerId, LedgerMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,32 +63,33 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
     if listed is None or min(message_id) < 0:
         return found  # no bookie has an entry of such an id
     try:
-        handle = await client.ledgers.open(listed.ledger_id, client.config.password)
-    except LedgerNotFoundError:
+        return await _in_ledger(client, found, listed.ledger_id)
+    except (LedgerNotFoundError, EntryNotFoundError):
         if await listed_ledger(client, log, message_id.ledger_id) is None:
             return await explain(client, log, message_id)  # it was trimmed and deleted in the meantime
         raise
+
+
+async def _in_ledger(client: Inspected, found: Explanation, ledger_id: LedgerId) -> Explanation:
+    """The same with what the ledger and its bookies have of the message."""
+    entry_id = EntryId(found.message_id.entry_id)
+    handle = await client.ledgers.open(ledger_id, client.config.password)
     audit = CopyAudit(client.ledgers)
     try:
-        entry_id = EntryId(message_id.entry_id)
-        is_there = entry_id <= handle.last_readable
-        copies = await audit.copies(listed.ledger_id, handle.metadata, entry_id, entry_id)
+        metadata, copies = await audit.current_copies(ledger_id, handle.metadata, entry_id, entry_id)
         batch = None
-        if is_there:
+        if entry_id <= handle.last_readable:
             [entry] = await handle.read(entry_id, entry_id)
-            batch = MessageBatch.decoded(listed.ledger_id, entry_id, entry.payload)
-        return Explanation(
-            message_id=message_id,
-            resolution=resolution,
-            trim_before=record.trim_before,
-            listed=listed,
-            metadata=handle.metadata,
+            batch = MessageBatch.decoded(ledger_id, entry_id, entry.payload)
+        return replace(
+            found,
+            metadata=metadata,
             last_readable=handle.last_readable,
             copies=copies[entry_id],
             batch=None if batch is None else len(batch),
             producer_id=None if batch is None else batch.producer_id,
-            sequence=None if batch is None else _sequence(batch, message_id),
-            message=None if batch is None else _message(batch, message_id),
+            sequence=None if batch is None else _sequence(batch, found.message_id),
+            message=None if batch is None else _message(batch, found.message_id),
         )
     finally:
         await handle.close()

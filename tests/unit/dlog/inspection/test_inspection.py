@@ -386,6 +386,32 @@ def test_every_outcome_is_explained() -> None:
     simulate(main)
 
 
+def test_a_message_that_is_trimmed_and_deleted_while_it_is_explained_is_no_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with await client.open_writer("orders", create=True) as writer:
+                trimmed = await writer.append(b"one")
+            async with await client.open_writer("orders") as writer:
+                kept = await writer.append(b"two")
+            copies = CopyAudit.copies
+
+            async def delete_first(
+                audit: CopyAudit, ledger_id: LedgerId, metadata: LedgerMetadata, first: int, last: int
+            ) -> dict[int, Copies]:
+                await client.shrink("orders", kept)
+                await client.collect("orders")
+                await asyncio.sleep(60.0)  # the bookies collect it
+                return await copies(audit, ledger_id, metadata, first, last)
+
+            monkeypatch.setattr(CopyAudit, "copies", delete_first)
+            found = await explain(client, "orders", trimmed)
+            assert (found.resolution, found.listed, found.copies) == (Resolution.TRIMMED, None, None)
+
+    simulate(main)
+
+
 def test_ids_that_no_message_can_have_are_absent_or_refused() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
