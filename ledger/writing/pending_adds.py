@@ -96,6 +96,13 @@ class PendingAdds:
     def continue_from(self, length: int) -> None:
         """The ledger's length before the next entry, if it is not the sum of what was added here."""
         self._length = length
+        if not self._entries:
+            self.confirmed_length = length
+
+    @property
+    def payload_bytes(self) -> int:
+        """Payload bytes of the unconfirmed entries."""
+        return self._length - self.confirmed_length
 
     def encode(self, payloads: list[bytes], lac: int) -> list[bytes]:
         """Frame the next entries, with this LAC in their headers; returns the pieces to send, two per entry."""

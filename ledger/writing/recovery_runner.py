@@ -247,6 +247,7 @@ class RecoveryRunner:
             )
             await self._write_back.connect()
         self._write_back.add(self._found)
+        await self._write_back.wait_for_capacity()
         return self._machine.on_sent_back()
 
     async def _finish_write_back(self) -> None:

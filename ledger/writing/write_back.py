@@ -25,6 +25,9 @@ from ledger.writing.add_stream import AddPolicy, AddStream
 from ledger.writing.ensemble_member import EnsembleMember
 from ledger.writing.pending_adds import AddKind
 
+_WINDOW_BYTES_MAX = 8 * 1024 * 1024
+"""Enough to keep the disks of an ack quorum busy over one round trip."""
+
 
 class WriteBack(AddPolicy):
     def __init__(
@@ -52,6 +55,9 @@ class WriteBack(AddPolicy):
             add_timeout_s=context.config.add_timeout_s,
             lac=lac,
         )
+        # Invariant: an ack quorum is at most this and one entry behind, less than a connection may queue. So bookies
+        # that are only slower than the one that recovery reads from do not all count as failed.
+        self._window_bytes = min(_WINDOW_BYTES_MAX, context.config.send_queue_bytes_max // 4)
         self._progress = asyncio.Event()
         self._error: LogStoreError | None = None
         self._tried: set[BookieId] = set()
@@ -70,6 +76,10 @@ class WriteBack(AddPolicy):
         self._stream.pending.continue_from(entry.length - len(entry.payload))
         self._stream.send([bytes(entry.payload)], self.lac)
 
+    async def wait_for_capacity(self) -> None:
+        """Return once few enough bytes are without an ack quorum. Raises as `finish`."""
+        await self._wait_until(self._window_bytes)
+
     async def finish(self) -> None:
         """Return once every entry added is on its ack quorum.
 
@@ -77,7 +87,12 @@ class WriteBack(AddPolicy):
             LedgerRecoveryError: too few bookies are left.
             UnauthorizedError: a bookie refused the password.
         """
-        while self._stream.pending and self._error is None:
+        await self._wait_until(0)
+
+    async def _wait_until(self, bytes_left: int) -> None:
+        """0: until no entry is left, not even one without a payload or with a length that is wrong."""
+        pending = self._stream.pending
+        while pending and (not bytes_left or pending.payload_bytes > bytes_left) and self._error is None:
             self._progress.clear()
             if await self._replace_failed() or self._error is not None:
                 continue

@@ -95,6 +95,35 @@ async def test_spares_that_cannot_be_used_are_not_recorded() -> None:
         assert await recover(cluster, handle) == (4, 1)
 
 
+async def test_no_more_is_written_back_ahead_of_the_ack_quorum_than_slow_bookies_can_queue() -> None:
+    """4 MB to write back, a send queue of 1 MiB, and only one of three bookies that answers: the rest is sent later."""
+    size, count, queue_bytes = 64 * 1024, 60, 1024 * 1024
+    async with scripted_cluster(send_queue_bytes_max=queue_bytes, add_timeout_s=NEVER_S) as cluster:
+        handle = await cluster.client.create_deferred(QuorumSizes())
+        for number in range(count):
+            await handle.add(bytes([number]) * size)
+        fast, *slow = cluster.bookies
+        for bookie in cluster.bookies:
+            bookie.log.clear()
+        for bookie in slow:
+            bookie.mute = lambda what: what.startswith("add")
+        recovery = asyncio.create_task(cluster.client.open_with_recovery(handle.ledger_id))
+        await until(lambda: added(fast) > 0)
+        before = 0
+        while before < (before := added(fast)):  # noqa: ASYNC110 - that nothing more is sent has no event
+            await asyncio.sleep(0.1)
+        assert before * size <= queue_bytes / 2
+        for bookie in slow:
+            bookie.speak()
+        async with asyncio.timeout(GUARD_S):
+            assert (await recovery).last_readable == count - 1
+        assert added(fast) == count
+
+
+def added(bookie: ScriptedBookie) -> int:
+    return sum(what.startswith("add ") for what in bookie.log)
+
+
 async def test_without_an_ack_quorum_recovery_fails_and_can_be_repeated() -> None:
     async with scripted_cluster() as cluster:
         handle = await cluster.client.create(QuorumSizes())
