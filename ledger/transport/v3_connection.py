@@ -167,7 +167,8 @@ class V3Connection(EntryConnection):
         if sink is None:
             return
         first, last = entry_ids[0], entry_ids[-1]
-        if entry_ids == list(range(first, last + 1)):
+        # The ids are the bookie's: a range between them may be of any size.
+        if last - first == len(entry_ids) - 1 and entry_ids == list(range(first, last + 1)):
             sink.on_adds_acked(first, last)
         else:
             sink.on_scattered_adds_acked(entry_ids)

@@ -64,6 +64,14 @@ async def test_answers_of_one_read_come_as_runs_of_each_ledger() -> None:
     assert (one.told, two.told, absent.told) == ([(0, 1)], [[7, 5]], [])
 
 
+async def test_a_wide_gap_between_two_answers_costs_no_memory() -> None:
+    connection, _ = connect()
+    sink = Sink()
+    connection.attach(1, sink)
+    connection.data_received(add_answer(1, 0) + add_answer(1, 1 << 60))
+    assert sink.told == [[0, 1 << 60]]
+
+
 async def test_a_refusal_names_its_entry() -> None:
     connection, _ = connect()
     sink = Sink()
