@@ -188,6 +188,10 @@ class AppendMachine:
                 self._visible_may_rise = True
         return self._decide()
 
+    def on_lac_failed(self, position: int) -> None:
+        """The bookie at `position` owes no answer to an explicit LAC, and still counts: it may be asked again."""
+        self._lac_in_flight.pop(position, None)
+
     def on_bookie_failed(self, position: int) -> list[AppendCommand]:
         """The member at `position` does not count from now until it is replaced or returns."""
         self._alive.discard(position)

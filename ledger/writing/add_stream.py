@@ -163,8 +163,14 @@ class AddStream:
             self.on_member_lost(member, error)
 
     def on_member_lost(self, member: EnsembleMember, error: Exception) -> None:
-        """Stop counting the member; the policy decides what comes next."""
-        if self.members[member.position] is not member or member.failed or self.stopped:
+        """Stop counting the member; the policy decides what comes next.
+
+        Once the stream is stopped no member is lost any more, only what it was asked for: a LAC is to be sent again.
+        """
+        if self.members[member.position] is not member or member.failed:
+            return
+        if self.stopped:
+            self.machine.on_lac_failed(member.position)
             return
         member.failed = error
         member.owed_adds = member.owed_lacs = 0
@@ -273,19 +279,20 @@ class AddStream:
     # ---- the end
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a short task of this stream; it is cancelled when the stream stops."""
+        """Run a short task of this stream; it is cancelled when the stream stops and counts nothing more."""
         task: asyncio.Task[None] = self._loop.create_task(coroutine)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
 
     def stop(self, *, counts_lacs: bool = False) -> None:
-        """Send no more adds and count no more answers. `counts_lacs`: except those to explicit LACs."""
+        """Send no more adds and count no more answers. `counts_lacs`: except explicit LACs and the answers to them."""
         self.stopped = True
         for member in self.members:
             if counts_lacs:
                 member.detach(self.ledger_id)
             else:
                 member.drop(self.ledger_id)
-        for task in list(self._tasks):
-            task.cancel()
+        if not counts_lacs:  # a task may be about to send a LAC, which the machine takes for sent
+            for task in list(self._tasks):
+                task.cancel()

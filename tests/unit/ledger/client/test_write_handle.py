@@ -16,7 +16,7 @@ from ledger.errors import (
     LedgerNotFoundError,
     MetadataUnavailableError,
 )
-from ledger.model import QuorumSizes
+from ledger.model import BookieId, BookieInfo, QuorumSizes
 from ledger.wire.status import Status
 from tests.helpers.ledger.scripted_bookies import (
     GUARD_S,
@@ -303,6 +303,52 @@ async def test_readers_follow_a_fast_writer_that_cannot_close_its_ledger() -> No
         cluster.store.before_write = None
         assert (await handle.close()).last_entry == 0
         assert handle.tick(asyncio.get_running_loop().time()) is None
+
+
+async def test_a_fast_writer_that_cannot_close_stores_its_lac_after_its_connections_broke() -> None:
+    """All bookies had been sent the LAC and had not answered yet."""
+    async with scripted_cluster(lac_interval_s=0.01) as cluster:
+        handle = await cluster.client.create(QuorumSizes(), visibility=Visibility.FAST)
+        await handle.add(b"zero")
+        asked: list[str] = []
+        for bookie in cluster.bookies:
+            bookie.mute = lambda what: what == "write_lac" and not asked.append(what)
+        cluster.store.before_write = store_away
+        with pytest.raises(MetadataUnavailableError):
+            await handle.close()
+        await until(lambda: len(asked) == 3)
+        for bookie in cluster.bookies:
+            bookie.go_away()
+            bookie.mute = lambda what: False
+            await bookie.listen()
+        await until(lambda: handle.visible == 0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_fast_writer_that_cannot_close_stores_its_lac_on_connections_being_made(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """The connections for the LAC were being made as the close began; they come up, or fail and are made again."""
+    async with scripted_cluster(lac_interval_s=0.01) as cluster:
+        connections = cluster.client._pool.v3_connections
+        resolve, closing = connections._resolve, asyncio.Event()
+        asked: list[BookieId] = []
+
+        async def resolve_later(bookie_id: BookieId) -> BookieInfo | None:
+            first = bookie_id not in asked
+            asked.append(bookie_id)
+            await closing.wait()
+            return None if first and fails else await resolve(bookie_id)
+
+        monkeypatch.setattr(connections, "_resolve", resolve_later)
+        handle = await cluster.client.create(QuorumSizes(), visibility=Visibility.FAST)
+        await handle.add(b"zero")
+        await until(lambda: len(asked) >= 2)
+        cluster.store.before_write = store_away
+        with pytest.raises(MetadataUnavailableError):
+            await handle.close()
+        closing.set()
+        await until(lambda: handle.visible == 0)
 
 
 async def test_a_busy_fast_writer_leaves_the_lac_to_its_entries() -> None:

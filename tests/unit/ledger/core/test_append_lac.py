@@ -49,6 +49,13 @@ def test_a_member_that_was_replaced_in_place_is_asked_again() -> None:
     assert lac_writes(machine.on_bookie_failed(0)) == [WriteLac((1,), 0)], "it owes no answer any more"
 
 
+def test_a_member_that_was_not_reached_is_asked_again() -> None:
+    machine = with_lac_in_flight()
+    assert machine.publish_lac(even_if_busy=True) == [WriteLac((0,), 0)]
+    machine.on_lac_failed(1)
+    assert machine.publish_lac(even_if_busy=True) == [WriteLac((1,), 0)]
+
+
 def test_an_answer_of_a_failed_member_means_nothing() -> None:
     machine = with_lac_in_flight()
     machine.on_bookie_failed(1)
