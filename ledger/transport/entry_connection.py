@@ -11,7 +11,8 @@ from ledger.transport.connection import BookieConnection
 from ledger.wire.status import Status
 
 ANSWERS_AT_ONCE = 64
-"""The answers to adds or explicit LACs of this number of ledgers are handled in one turn of the loop.
+"""The answers to adds or explicit LACs of this number of ledgers are handled in one turn of the loop, or an eighth of
+those to adds that are there.
 
 What their writers send next leaves as the turn ends, so bookies work on it while the other answers are handled, instead
 of waiting for all of them.

@@ -103,8 +103,10 @@ class V2Connection(EntryConnection):
         # Mostly one entry of each of many ledgers; only those of a ledger that has more make a list.
         acked: dict[int, int] = {}
         several: dict[int, list[int]] = {}
-        left = ANSWERS_AT_ONCE
-        stop = start + (len(data) - start) // RECORD * RECORD
+        count = (len(data) - start) // RECORD
+        # Invariant: what is kept stays below eight times what arrives in a turn, also from a faulty bookie.
+        left = max(ANSWERS_AT_ONCE, count // 8)
+        stop = start + count * RECORD
         position = start
         for prefix, ledger_id, entry_id in _PARTS.iter_unpack(data[start:stop]):
             if prefix == GOOD_PREFIX:

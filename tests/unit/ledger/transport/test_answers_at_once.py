@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId
@@ -105,6 +106,19 @@ async def test_answers_of_a_few_ledgers_are_handled_at_once_however_many_they_ar
     connection = connected(events)
     connection.data_received(b"".join(added(number % 2, number) for number in range(LEDGERS)))
     assert events == [(0, list(range(0, LEDGERS, 2))), (1, list(range(1, LEDGERS, 2)))]
+
+
+async def test_what_is_kept_stays_bounded_however_much_a_bookie_sends_a_turn() -> None:
+    """Answers that were sent again and again, to more ledgers than one turn handles."""
+    events: list[object] = []
+    connection = connected(events)
+    received = b"".join(map(added, range(LEDGERS))) * 20
+    turns = 50
+    for _ in range(turns):
+        connection.data_received(received)
+        await asyncio.sleep(0)
+    acked = sum(len(ids[0]) if len(ids) == 1 else 1 for _, *ids in cast(list[tuple[Any, ...]], events))
+    assert turns * len(received) - acked * len(added(0)) < 10 * len(received)
 
 
 async def test_a_connection_that_ends_takes_what_was_kept_with_it() -> None:
