@@ -37,6 +37,8 @@ class FrameReader:
     def frame_end(self, data: bytes, start: int) -> int:
         """Where the frame at `start` ends; 0 if it is not whole, and then the rest is kept for later."""
         available = len(data) - start
+        if not available:
+            return 0  # `feed` may have returned nothing because it holds a part of a frame, whose size stays known
         if available >= 4:
             size = 4 + int.from_bytes(data[start : start + 4], "big")
             if size > self._frame_bytes_max or size == 4:
@@ -49,7 +51,6 @@ class FrameReader:
             self._needed = size
         else:
             self._needed = 4
-        if available:
-            self._chunks.append(data[start:])
-            self._held = available
+        self._chunks.append(data[start:])
+        self._held = available
         return 0

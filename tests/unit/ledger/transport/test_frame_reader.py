@@ -32,6 +32,17 @@ def test_frames_come_out_whole_however_they_are_cut(bodies: list[bytes], cuts: l
     assert found == bodies
 
 
+def test_a_large_frame_is_joined_once() -> None:
+    reader, frame = FrameReader(1000), (996).to_bytes(4, "big") + bytes(996)
+    returned = []
+    for position in range(0, len(frame), 10):
+        data = reader.feed(frame[position : position + 10])
+        returned.append(len(data))
+        end = reader.frame_end(data, 0)
+    assert end == len(frame)
+    assert returned == [10, *(98 * [0]), 1000]
+
+
 @pytest.mark.parametrize("length", [0, 997, 2**31, 2**32 - 1])
 def test_a_length_outside_the_limit_is_refused_immediately(length: int) -> None:
     """Zero, one byte too long, negative as Java writes it: refused before any of the body arrives."""
