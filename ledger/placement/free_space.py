@@ -55,8 +55,10 @@ class FreeSpace:
         wanted = BookieInfoRequest(requested=BookieInfoWanted.FREE_BYTES)
         try:
             connection = await self._pool.v3(bookie_id)
-            answer = await connection.request(Operation.GET_BOOKIE_INFO, wanted, self._timeout_s)
-        except (UnavailableError, CorruptionError, UnauthorizedError):
+            # A connection on which other requests are answered stays up, whatever becomes of this one.
+            async with asyncio.timeout(self._timeout_s):
+                answer = await connection.request(Operation.GET_BOOKIE_INFO, wanted, self._timeout_s)
+        except (TimeoutError, UnavailableError, CorruptionError, UnauthorizedError):
             return None
         if answer.outcome is not Status.EOK or not isinstance(answer.body, BookieInfoResponse):
             return None
