@@ -216,8 +216,8 @@ class EnsembleMember:
             return
         if self.owed_lacs:
             self.owed_lacs -= 1
-        self.quiet_since, self.useful = self._now(), True
         if outcome is Status.EOK:
+            self.quiet_since, self.useful = self._now(), True
             commands = self._machine.on_lac_stored(self.position, lac)
             if commands:
                 self.owner.execute(commands)
