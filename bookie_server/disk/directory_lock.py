@@ -6,14 +6,12 @@ read, and least of all to delete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskLock
 from bookie_server.errors import DirectoryInUseError, ForeignStorageError
 from bookie_server.storage.config import StorageConfig
-from ledger.errors import ConfigurationError
 
 LOCK_FILE = "lock"
 APACHE_COOKIE = Path("current", "VERSION")
@@ -23,7 +21,7 @@ APACHE_COOKIE = Path("current", "VERSION")
 def lock_directories(disk: Disk, config: StorageConfig) -> list[DiskLock]:
     """Lock both directories, made if missing. DirectoryInUseError, ForeignStorageError. Blocks."""
     directories = (config.journal_directory, config.ledger_directory)
-    _refuse_apaches(disk, directories)
+    refuse_apaches(disk, directories)
     locks: list[DiskLock] = []
     for directory in directories:
         disk.make_directory(directory)
@@ -36,7 +34,7 @@ def lock_directories(disk: Disk, config: StorageConfig) -> list[DiskLock]:
     return locks
 
 
-def _refuse_apaches(disk: Disk, directories: Iterable[Path]) -> None:
+def refuse_apaches(disk: Disk, directories: Iterable[Path]) -> None:
     """Neither one of its directories, nor ours made inside of one."""
     for directory in directories:
         for place in (directory, directory.parent):
@@ -46,21 +44,3 @@ def _refuse_apaches(disk: Disk, directories: Iterable[Path]) -> None:
                     "format is different: give this bookie its own directory",
                     path=place,
                 )
-
-
-@contextmanager
-def exclusively(disk: Disk, config: StorageConfig) -> Iterator[None]:
-    """For offline commands: the directories must exist, and no bookie may run on them. Blocks."""
-    directories = (config.journal_directory, config.ledger_directory)
-    _refuse_apaches(disk, directories)
-    for directory in directories:
-        if not disk.exists(directory):
-            raise ConfigurationError(
-                f"directory {directory} does not exist: give the directories that the bookie was started with"
-            )
-    locks = lock_directories(disk, config)
-    try:
-        yield
-    finally:
-        for each in locks:
-            each.release()

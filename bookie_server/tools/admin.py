@@ -6,12 +6,12 @@ import re
 from collections.abc import AsyncIterator, Generator
 from typing import TypeVar
 
-from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.admin_connection import linked
 from bookie_server.tools.formatting import give_up, identity_of, require_unused
 from bookie_server.tools.live_ledger import live_rows
+from bookie_server.tools.stopped_bookie import exclusively
 from bookie_server.tools.store_session import with_store
 from ledger import whole_loop
 from ledger.errors import BookieUnavailableError, ConfigurationError

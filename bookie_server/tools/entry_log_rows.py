@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.format import SUFFIX, file_name
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
 from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.tools.stopped_bookie import exclusively
 from ledger.errors import ConfigurationError, RecordNotFoundError
 from ledger.printing import Row
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.cookie import read_cookie
-from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.journal.block import entries_of
@@ -35,6 +34,7 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.tools.stopped_bookie import exclusively
 from ledger.errors import LedgerNotFoundError
 from ledger.printing import Row
 from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS, decode_header

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bookie_server.control.messages import Command, Request
-from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.rebuild.new_index import Progress, Rebuilt
 from bookie_server.storage.rebuild.stopped import rebuild_index
 from bookie_server.tools.running_bookie import ask_running
+from bookie_server.tools.stopped_bookie import exclusively
 from ledger.printing import Row, counted
 
 
@@ -45,7 +45,7 @@ def _of_stopped(config: StorageConfig, say: Callable[[str], None]) -> Rebuilt:
         )
 
     disk = SystemDisk()
-    with exclusively(disk, config):
+    with exclusively(disk, config, to_change=True):
         rebuilt = rebuild_index(disk, config, report)
     for each in rebuilt.lost:
         say(f"lost: {each}")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Iterator
 from datetime import UTC, datetime
 
 from bookie_server.control.messages import Command, Request
-from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError
@@ -34,6 +33,7 @@ from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
+from bookie_server.tools.stopped_bookie import exclusively
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row, counted
 

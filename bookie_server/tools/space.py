@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bookie_server.control.messages import Command, Request, compacted_of, files_of
-from bookie_server.disk.directory_lock import exclusively
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFullError
@@ -24,6 +23,7 @@ from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
+from bookie_server.tools.stopped_bookie import exclusively
 from ledger import whole_loop
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row
@@ -69,12 +69,12 @@ def _file_row(file: FileSpace) -> Row:
     }
 
 
-def _files(config: StorageConfig) -> list[FileSpace]:
+def _files(config: StorageConfig, *, to_change: bool = False) -> list[FileSpace]:
     result = ask_running(config, Request(Command.SPACE))
     if result is not None:
         return files_of(result)
     disk = SystemDisk()
-    with exclusively(disk, config):
+    with exclusively(disk, config, to_change=to_change):
         return _measured(disk, config)
 
 
@@ -105,7 +105,7 @@ def compact(config: StorageConfig, threshold: float) -> tuple[Row, str]:
     A running bookie goes on serving, and compacts at the rate of its settings. The journal of a stopped one is replayed
     first. Errors: those of a start, and of a disk that fails; UnavailableError of a running one.
     """
-    before = _files(config)
+    before = _files(config, to_change=True)
     result = ask_running(config, Request(Command.COMPACT, threshold))
     done = compacted_of(result) if result is not None else _compact_stopped(config, threshold)
     row: Row = {
@@ -119,7 +119,7 @@ def compact(config: StorageConfig, threshold: float) -> tuple[Row, str]:
 
 def _compact_stopped(config: StorageConfig, threshold: float) -> Compacted:
     disk = SystemDisk()
-    with exclusively(disk, config):
+    with exclusively(disk, config, to_change=True):
         return whole_loop.run(_compacted(disk, config, threshold))
 
 

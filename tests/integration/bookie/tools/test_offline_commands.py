@@ -23,6 +23,7 @@ from ledger.model import EntryId, Fragment, LedgerMetadata, QuorumSizes, check_b
 from ledger.wire import v2
 from ledger.wire.messages import AddRequest
 from ledger.wire.status import Status
+from tests.helpers.bookie.cookies import write_cookies
 from tests.helpers.bookie.entries import KEY, add, add_answer, entry, fence
 from tests.helpers.bookie.lost_intervals import lose_intervals
 from tests.helpers.bookie.raw_client import RawClient
@@ -79,6 +80,7 @@ def test_space_is_shown_and_comes_back_by_a_compaction(tmp_path: Path, killed: b
 
     asyncio.run(write())
     data = tmp_path / "killed" if killed else home
+    write_cookies(data)
     [log, total] = rows("space", "--data", str(data))
     assert log["file"] == str(data / "ledgers" / "entry-logs" / "0000000000000001.log")
     assert int(log["bytes"]) == int(log["live_bytes"]) + int(log["dead_bytes"]) == int(total["bytes"])
@@ -120,6 +122,7 @@ def test_a_compaction_that_is_refused_fails_with_the_reason(
         await storage.close()
 
     asyncio.run(write())
+    write_cookies(home)
     monkeypatch.setattr(SystemDisk, "free_space", lambda *_: (10**12, 10**12 // 20 + 10))
     done = CliRunner().invoke(app, ["compact", "--data", str(home)])
     assert done.exit_code == 1
