@@ -34,6 +34,7 @@ from bookie_server.journal.record import (
 from ledger.errors import LogStoreError
 
 NEXT_FILE = "next.tmp"
+SPARE_FILE = "spare.tmp"
 """The next file while it is made, before it has its name."""
 _NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
 
@@ -215,7 +216,7 @@ class JournalFiles:
         """Make the next file in advance, outside the journal's worker. DiskFullError."""
         if self._spare is None:
             # If the journal rolls in the meantime, this file has the wrong id and is discarded when it is taken.
-            self._spare = self._made("spare.tmp", self._segment.header.file_id + 1, 0)
+            self._spare = self._made(SPARE_FILE, self._segment.header.file_id + 1, 0)
 
     def _made(self, name: str, file_id: int, bytes_needed: int) -> Segment:
         header = FileHeader(file_id, self._new_salt(), self._version)

@@ -57,3 +57,20 @@ class StoragePaths:
     @property
     def reserve(self) -> Path:
         return self.ledgers / "reserve"
+
+
+_OF_ANY = StoragePaths(Path("journal"), Path("ledgers"))
+LEDGER_NAMES = frozenset(
+    path.name
+    for path in (
+        _OF_ANY.entry_logs,
+        _OF_ANY.index,
+        _OF_ANY.new_index,
+        _OF_ANY.old_index,
+        _OF_ANY.states,
+        _OF_ANY.mark,
+        _OF_ANY.scrub_record,
+        _OF_ANY.reserve,
+    )
+)
+"""All of the storage's names in the ledger directory; while one is written, `.tmp` follows it."""

@@ -9,7 +9,14 @@ from typing import TypeVar
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.admin_connection import linked
-from bookie_server.tools.formatting import give_up, identity_of, require_unused
+from bookie_server.tools.formatting import (
+    give_up,
+    identity_of,
+    is_of_cluster,
+    named,
+    require_identified,
+    require_unused,
+)
 from bookie_server.tools.live_ledger import live_rows
 from bookie_server.tools.stopped_bookie import exclusively
 from bookie_server.tools.store_session import with_store
@@ -108,12 +115,15 @@ def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> 
 
     async def give_all_up(store: MetadataStore) -> str:
         with exclusively(disk, config):
-            bookie_id = identity_of(disk, config)
-            if bookie_id is not None:
+            cookie, bookie_id = identity_of(disk, config), None
+            if not force:
+                require_identified(disk, config)
+            if cookie is not None and await is_of_cluster(store, cookie, force=force):
+                bookie_id = cookie.bookie_id
                 await require_unused(store, bookie_id, force=force)
-            await give_up(store, disk, config, bookie_id)
-        return (
-            f"deleted {bookie_id or 'everything'} in {config.journal_directory} and {config.ledger_directory}"
-        )
+            left = await give_up(store, disk, config, bookie_id)
+        whose = "what bookies make" if cookie is None else cookie.bookie_id
+        done = f"deleted {whose} in {config.journal_directory} and {config.ledger_directory}"
+        return f"{done}; left as it is, since no bookie made it: {named([*map(str, left)])}" if left else done
 
     return with_store(metadata, give_all_up)

@@ -375,7 +375,9 @@ def format_bookie(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Format even if ledgers still have entries on this bookie: those copies are lost."
+            "--force",
+            help="Format even if ledgers still have entries on this bookie, or its cluster cannot be asked: those "
+            "copies are lost.",
         ),
     ] = False,
 ) -> None:
@@ -383,7 +385,7 @@ def format_bookie(
     from bookie_server.tools.admin import format_directories
 
     storage = _storage(data, journal_dir, ledger_dir)
-    question = f"Delete everything in {storage.journal_directory} and {storage.ledger_directory}?"
+    question = f"Delete what a bookie stores in {storage.journal_directory} and {storage.ledger_directory}?"
     if not yes and not typer.confirm(question):
         raise typer.Exit(1)
     print(format_directories(metadata, storage, force=force))

@@ -15,7 +15,7 @@ from bookie_server.errors import CookieMismatchError
 from bookie_server.net.port import keep_port, kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.tools.formatting import give_up, identity_of
+from bookie_server.tools.formatting import give_up, identity_of, require_identified
 from dlog.testing.disk.image import DiskImage
 from ledger.environment import SystemEnvironment
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
@@ -103,7 +103,8 @@ async def boot_identity(image: DiskImage, known: Known) -> None:
         verdict, bookie = await start(disk, known)
     except CookieMismatchError:
         assert known.formatting, "a bookie that nobody formats must start"
-        assert identity_of(disk, CONFIG) in (BOOKIE, None)
+        assert (found := identity_of(disk, CONFIG)) is None or found.bookie_id == BOOKIE
+        require_identified(disk, CONFIG)
         await give_up(known.store(), disk, CONFIG, BOOKIE)
         known.ledgers.clear()
         verdict, bookie = await start(disk, known)
