@@ -27,6 +27,7 @@ from ledger.command_line import say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
 from ledger.whole_loop import whole
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,9 @@ async def _serve(config: BookieConfig) -> int:
     asked_to_stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, asked_to_stop.set)
-    store = await open_store(config.metadata)
+    store = await _opened(config.metadata, asked_to_stop)
+    if store is None:
+        return DONE
     try:
         environment = SystemEnvironment()
         server = BookieServer(config, store, SystemDisk(), environment)
@@ -94,6 +97,18 @@ async def _serve(config: BookieConfig) -> int:
         return _report(error)
     finally:
         await store.close()
+
+
+async def _opened(metadata: str, asked_to_stop: asyncio.Event) -> MetadataStore | None:
+    """The store; None if the process is asked to stop before it responds."""
+    asked = asyncio.create_task(_wait_for(asked_to_stop))
+    opening = asyncio.create_task(open_store(metadata))
+    await asyncio.wait({opening, asked}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if not opening.done():
+        opening.cancel()
+        await asyncio.wait({opening})
+    return None if opening.cancelled() else await opening
 
 
 async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, server: BookieServer) -> int:

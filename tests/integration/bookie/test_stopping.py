@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
-from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies
+from tests.helpers.processes.bookie import PATIENCE_S, BookieProcess, eventually, listed_bookies
+from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -51,3 +58,28 @@ def test_sigint_stops_as_sigterm_does(bookie: BookieProcess) -> None:
     os.kill(bookie.pid, signal.SIGINT)
     code, errors = bookie.wait()
     assert (code, errors) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_start_that_waits_for_its_metadata_store_can_be_stopped(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """A ZooKeeper that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"zk://127.0.0.1:{silent.getsockname()[1]}/ledgers"
+        starting = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "bookie_server", "start", "--port", "0"),
+                *("--metadata", address, "--data", str(tmp_path / "bookie")),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        silent.settimeout(PATIENCE_S)
+        connection, _ = silent.accept()
+        with connection:
+            starting.send_signal(number)
+            output, errors = starting.communicate(timeout=PATIENCE_S)
+    assert (starting.returncode, output, errors) == (0, "", "")
