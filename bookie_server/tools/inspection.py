@@ -17,7 +17,7 @@ from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.journal.block import entries_of
 from bookie_server.journal.files import file_ids
-from bookie_server.journal.log_mark import LogMark, decode_log_mark
+from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
@@ -33,6 +33,7 @@ from bookie_server.net.port import kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.start.index_directories import open_index
+from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.stopped_bookie import exclusively
 from ledger.errors import LedgerNotFoundError
@@ -202,7 +203,7 @@ class _Opened:
 
     def __init__(self, disk: Disk, config: StorageConfig) -> None:
         paths = StoragePaths.of(config)
-        mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
+        mark = read_mark(disk, paths)
         self.tail = [each.record for each in journal_records(disk, paths.journal, mark)]
         self._logs = EntryLogReader(disk, paths)
         self.index = open_index(disk, paths)

@@ -60,15 +60,18 @@ def scrubbed_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
         return _facts(decode_scrub_pass(result))
     disk, paths = SystemDisk(), StoragePaths.of(config)
     with exclusively(disk, config):
+        mark = read_mark(disk, paths)  # before an index is made: these may be directories of no bookie yet
         index = open_index(disk, paths)
         try:
-            found = _whole_pass(disk, index, paths, say)
+            found = _whole_pass(disk, index, paths, mark, say)
         finally:
             index.close()
     return _facts(found)
 
 
-def _whole_pass(disk: Disk, index: Index, paths: StoragePaths, say: Callable[[str], None]) -> ScrubPass:
+def _whole_pass(
+    disk: Disk, index: Index, paths: StoragePaths, mark: LogMark, say: Callable[[str], None]
+) -> ScrubPass:
     found = ScrubPass(began_ms=_now_ms())
     walk = BlockWalk(disk, index, paths)
     position: Position | None = BEGINNING
@@ -77,16 +80,15 @@ def _whole_pass(disk: Disk, index: Index, paths: StoragePaths, say: Callable[[st
         for each in step.damage:
             say(each.reason)
         found, position = found.after(step), step.next
-    for block in _unindexed(disk, index, paths):
+    for block in _unindexed(disk, index, paths, mark):
         path = path_of(block.log_id, entry_logs=paths.entry_logs, journal=paths.journal)
         say(f"the index has lost {block}, which are intact in {path} at offset {block.offset}")
         found = found.with_unindexed(1, 0)
     return found
 
 
-def _unindexed(disk: Disk, index: Index, paths: StoragePaths) -> Iterator[UnindexedBlock]:
+def _unindexed(disk: Disk, index: Index, paths: StoragePaths, mark: LogMark) -> Iterator[UnindexedBlock]:
     """Blocks with entries that the index has lost. LogStoreError: the files with blocks are not known."""
-    mark = read_mark(disk, paths)
     files = block_files(StateLog(disk, paths, index, index.log_end(), {}).ends(), mark)
     walk = FileWalk(disk, index, paths)
     position: FilePosition | None = FIRST_FILE

@@ -12,7 +12,6 @@ from bookie_server.control.messages import Command, Request, compacted_of, files
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFullError
-from bookie_server.journal.log_mark import decode_log_mark
 from bookie_server.journal.record import RecordType, ledger_of
 from bookie_server.storage.compaction.compactor import Compacted
 from bookie_server.storage.compaction.selection import select
@@ -20,6 +19,7 @@ from bookie_server.storage.compaction.space import FileSpace, live_by_ledger, me
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.start.index_directories import open_index
+from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
@@ -81,7 +81,7 @@ def _files(config: StorageConfig, *, to_change: bool = False) -> list[FileSpace]
 def _measured(disk: Disk, config: StorageConfig) -> list[FileSpace]:
     """Without ledgers whose deletion only the journal's tail has."""
     paths = StoragePaths.of(config)
-    mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
+    mark = read_mark(disk, paths)
     deleted = {
         ledger_of(each.record.body)
         for each in journal_records(disk, paths.journal, mark)

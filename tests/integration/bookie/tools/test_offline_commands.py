@@ -209,6 +209,23 @@ def test_a_stopped_bookie_is_scrubbed(bookie: BookieProcess) -> None:
     assert "1 block is damaged" in damaged.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["scrub"], ["space"], ["compact", "--dry-run"], ["read-ledger", "1"], ["info"], ["read-log"]],
+    ids=" ".join,
+)
+def test_nothing_is_made_in_empty_directories(tmp_path: Path, command: list[str]) -> None:
+    """A disk that is not mounted: a bookie that starts there for the first time must find it unused."""
+    for name in ("journal", "ledgers"):
+        (tmp_path / name).mkdir()
+    done = CliRunner().invoke(app, [*command, "--data", str(tmp_path)])
+    if command != ["read-log"]:
+        assert done.exit_code == 1, done.output
+        assert f"log mark {tmp_path / 'ledgers' / 'log-mark'} is missing" in done.stderr
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"lock"}
+    assert {path.name for path in tmp_path.rglob("*") if path.is_dir()} == {"journal", "ledgers"}
+
+
 def test_what_the_next_start_replays_is_not_missing(bookie: BookieProcess) -> None:
     """The index of a killed bookie may lack what a checkpoint had begun to store, and the journal has."""
     with RawClient(bookie.port) as client:
