@@ -56,9 +56,7 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
     Raises:
         ConfigurationError: a name is unknown, a value has the wrong type or range, or a required setting is missing.
     """
-    merged = {**settings, **{name: value for name, value in flags.items() if value is not None}}
-    if flags.get("data") is not None:
-        merged = {name: value for name, value in merged.items() if name not in PLACES[1:] or flags.get(name)}
+    merged = _overridden(settings, flags)
     known = {each.name for each in fields(BookieConfig)}
     _require_known("settings", merged, known | {*PLACES, *TABLES})
     if "metadata" not in merged:
@@ -101,6 +99,23 @@ def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> 
     """
     journal, ledgers = _directories(places)
     return StorageConfig(journal_directory=journal, ledger_directory=ledgers, **table)
+
+
+def make_stopped_storage_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> StorageConfig:
+    """Make the settings of the storage alone from those of a bookie's file, overridden by each flag that is not None.
+
+    Raises:
+        ConfigurationError: as `make_config`.
+    """
+    return make_storage_config(_overridden(settings, flags), _table("storage", settings.get("storage", {})))
+
+
+def _overridden(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with each flag that is not None; `--data` replaces both directories of the file, too."""
+    merged = {**settings, **{name: value for name, value in flags.items() if value is not None}}
+    if flags.get("data") is not None:
+        merged = {name: value for name, value in merged.items() if name not in PLACES[1:] or flags.get(name)}
+    return merged
 
 
 def _directories(merged: Mapping[str, Any]) -> tuple[Path, Path]:

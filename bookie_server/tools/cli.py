@@ -348,15 +348,16 @@ def compact(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the files that would be compacted.")
     ] = False,
+    config: ConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Copy what is live in files of a bookie that are mostly garbage, and remove these files.
 
-    A running bookie goes on serving, and writes at the rate of its settings.
+    A running bookie goes on serving, and writes at the rate of its settings. For a stopped one give its --config.
     """
     from bookie_server.tools import space
 
-    storage = _storage(data, journal_dir, ledger_dir)
+    storage = _storage(data, journal_dir, ledger_dir, config)
     if dry_run:
         _print_rows(space.FILE_COLUMNS, space.compactable_rows(storage, threshold), output)
         return
@@ -416,10 +417,14 @@ def _print_facts(facts: Row, output: Output) -> None:
         )
 
 
-def _storage(data: Path | None, journal_dir: Path | None, ledger_dir: Path | None) -> StorageConfig:
-    from bookie_server.config_file import make_storage_config
+def _storage(
+    data: Path | None, journal_dir: Path | None, ledger_dir: Path | None, config: Path | None = None
+) -> StorageConfig:
+    from bookie_server.config_file import make_stopped_storage_config, read_settings
 
-    return make_storage_config({"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}, {})
+    settings = read_settings(config) if config is not None else {}
+    flags = {"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}
+    return make_stopped_storage_config(settings, flags)
 
 
 def main() -> None:

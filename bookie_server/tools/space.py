@@ -130,7 +130,8 @@ def require_all(refusal: str) -> None:
 
 
 async def _compacted(disk: Disk, config: StorageConfig, threshold: float) -> Compacted:
-    config = replace(config, compaction_bytes_per_s=_UNLIMITED)
+    # It takes no adds, so nothing is written once: whether files get version 2 is left to the bookie's own start.
+    config = replace(config, compaction_bytes_per_s=_UNLIMITED, single_write_bytes_min=0)
     storage = await LedgerStorage.open(config, disk, SystemEnvironment())
     try:
         await storage.checkpoint()

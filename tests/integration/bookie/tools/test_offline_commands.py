@@ -107,6 +107,51 @@ def test_space_is_shown_and_comes_back_by_a_compaction(tmp_path: Path, killed: b
     assert len(lines("read-ledger", "2", "--data", str(data))) == 100
 
 
+def test_a_compaction_keeps_the_versions_and_the_settings_of_the_bookie(tmp_path: Path) -> None:
+    """A bookie that writes nothing once may have to go back to an earlier release, which refuses version 2."""
+    home, settings = tmp_path / "bookie", tmp_path / "bookie.toml"
+
+    async def write() -> None:
+        storage = await open_storage(home, single_write_bytes_min=0)
+        ledger = storage.create_ledger(1, KEY)
+        await add_entries(storage, ledger, range(100))
+        await storage.checkpoint()
+        await add_entries(storage, ledger, range(100, 200))
+        copy_as_after_kill(home, tmp_path / "killed")
+        await storage.close()
+
+    asyncio.run(write())
+    data = tmp_path / "killed"
+    write_cookies(data)
+    assert index_version(data) == 1
+    (data / "ledgers" / "reserve").unlink()
+    settings.write_text(f"""
+        data = "{data}"
+        [storage]
+        reserve_bytes = 12345
+        journal_segment_bytes = 65536
+    """)
+    done = run_bookie("compact", "--config", str(settings))
+    assert done.returncode == 0, done.stderr
+    assert index_version(data) == 1
+    assert (data / "ledgers" / "reserve").stat().st_size == 12345
+    assert {path.stat().st_size for path in (data / "journal").glob("*.journal")} == {65536}
+    assert len(lines("read-ledger", "1", "--data", str(data))) == 200
+    done = run_bookie("compact", "--data", str(data))
+    assert done.returncode == 0, done.stderr
+    assert index_version(data) == 1, "also without its settings"
+
+
+def index_version(data: Path) -> int:
+    store = SystemDisk().open_key_values(data / "ledgers" / "index")
+    try:
+        end = store.get(b"E")
+    finally:
+        store.close()
+    assert end is not None
+    return int.from_bytes(end[:4], "big")
+
+
 def test_a_compaction_that_is_refused_fails_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
