@@ -37,7 +37,16 @@ from dlog.inspection.verify import Progress, verify
 from dlog.log_retention import LogRetention, RetentionPlan
 from dlog.metadata.log_properties import LogProperties
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import Cursor, ListedLedger, LogMetadata, LogName, MessageId, Retention, check_log_name
+from dlog.model import (
+    Cursor,
+    ListedLedger,
+    LogMetadata,
+    LogName,
+    MessageId,
+    Retention,
+    check_log_name,
+    position_of,
+)
 from dlog.opening import Opening
 from dlog.read.backlog import Lag, lag_behind
 from dlog.read.config import ReaderConfig
@@ -331,8 +340,8 @@ class LogClient:
         """A reader of messages from `start` (inclusive), after `after`, or of the `last` n, up to `until` (exclusive).
 
         Give at most one of `start`, `after` and `last`; the default is the earliest message. Each position is a
-        MessageId, its text, `"earliest"`, `"latest"`, or a datetime with its time zone (`after` takes an id only, or
-        `NO_MESSAGE`, after which everything comes). `"latest"` is the tail when the reader opens; a time is the first
+        MessageId, its text, `"earliest"`, `"latest"`, or a datetime with its time zone (`after` takes an id only).
+        `NO_MESSAGE` is an id before everything. `"latest"` is the tail when the reader opens; a time is the first
         message that was appended at or after it, the tail if there is none then. Without `until` the reader waits for
         more messages. It fences nothing and changes nothing. Nothing is read before the reader opens, which is also
         when a missing log is reported.
@@ -345,8 +354,9 @@ class LogClient:
         `items` and `batch_items`). `on_data_loss`: the same for messages that are lost; `skip` is not allowed.
 
         Raises:
-            ConfigurationError: more than one start, `last` below 1, a time without a time zone, an unknown policy, or
-                `until` before where the reader begins: two ids or two times in the wrong order, or `"earliest"`.
+            ConfigurationError: more than one start, `last` below 1, a time without a time zone, an id with a number
+                out of range, an unknown policy, or `until` before where the reader begins: two ids or two times in the
+                wrong order, or `"earliest"`.
             InvalidNameError: a position is not a valid message id, or `cursor` not a valid name.
 
         Source: docs/log-semantics.md#rule-28, #rule-29, #rule-31, #rule-35.
@@ -425,7 +435,8 @@ class LogClient:
             UnknownPositionError: the position is above the tail.
             LogNotFoundError: no such log.
             InvalidNameError: `cursor` is not a valid name, or `position` not a valid message id.
-            ConfigurationError: `position` is a time without a time zone, or the properties are not valid.
+            ConfigurationError: `position` is a time without a time zone, or an id with a number out of range;
+                the properties are not valid.
             ReadError, DataLossError: the tail cannot be determined.
             ContendedError: others changed it during every attempt; try again.
 
@@ -669,12 +680,13 @@ class LogClient:
             ShrinkRefusedError: `before` is above the tail, or the tail cannot be proved as too few bookies respond.
             LogNotFoundError: no such log, or it is being deleted.
             InvalidNameError: `before` is not a valid message id.
+            ConfigurationError: a number of `before` is out of range.
             DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
             ContendedError: the record changed during every attempt; try again.
 
         Source: docs/log-semantics.md#rule-33.
         """
-        return await self.admin.shrink(self.name(log), MessageId.of(before))
+        return await self.admin.shrink(self.name(log), position_of(before))
 
     async def seal(self, log: str) -> LogMetadata:
         """Seal the log permanently: it stays readable and takes no writer; returns the log's record.

@@ -63,7 +63,7 @@ class MessageId(NamedTuple):
         match = _TEXT.fullmatch(text)
         if match is not None:
             found = cls(*(int(group) for group in match.groups()))
-            if _fits(found):
+            if _is_in_range(found):
                 return found
         raise InvalidNameError(
             f"message id {text!r} is not valid: write LEDGER:ENTRY:BATCH, for example 17:420:3"
@@ -73,7 +73,7 @@ class MessageId(NamedTuple):
     def of(cls, value: MessageId | str) -> MessageId:
         """The id itself, or the id that a text gives. Every function that takes an id uses it.
 
-        A number of it may be negative, though no message has such an id.
+        A number of it may be negative, though no message has such an id: `position_of` refuses that.
 
         Raises:
             InvalidNameError: the text is not a valid message id, or a number is out of range.
@@ -82,26 +82,53 @@ class MessageId(NamedTuple):
         require_type("a message id", value, MessageId, str)
         if not isinstance(value, MessageId):
             return cls.parse(value)
-        if not _fits(value):
-            raise InvalidNameError(
-                f"message id {value} is not valid: ledger and entry are at most {_I64_MAX}, the batch index at most "
-                f"{_I32_MAX}"
-            )
+        if not _is_in_range(MessageId(*(max(0, number) for number in value))):
+            raise _out_of_range(value)
         return value
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.entry_id}:{self.batch_index}"
 
 
-def _fits(found: MessageId) -> bool:
-    """Whether no number is above what stored ids have."""
-    return max(found.ledger_id, found.entry_id) <= _I64_MAX and found.batch_index <= _I32_MAX
-
-
 EARLIEST_ID = MessageId(0, 0, 0)
 """At or below every message id: where a log begins."""
 NO_MESSAGE = MessageId(-1, -1, 0)
 """Below every message id: what a conditional first append expects as the tail, and after which everything comes."""
+
+
+def position_of(value: MessageId | str) -> MessageId:
+    """The id that a reader, a cursor or a trim is placed at, or NO_MESSAGE.
+
+    Raises:
+        InvalidNameError: the text is not a valid message id, or a number is out of range.
+        ConfigurationError: neither a MessageId nor a str.
+    """
+    found = MessageId.of(value)
+    if not _is_in_range(found) and found != NO_MESSAGE:
+        raise _out_of_range(found)
+    return found
+
+
+def _out_of_range(message_id: MessageId) -> InvalidNameError:
+    return InvalidNameError(
+        f"message id {message_id} is out of range: ledger and entry are 0 to {_I64_MAX}, the batch index is 0 to "
+        f"{_I32_MAX}"
+    )
+
+
+def _is_in_range(message_id: MessageId) -> bool:
+    """Whether the formats have such an id."""
+    ledger_id, entry_id, batch_index = message_id
+    return 0 <= ledger_id <= _I64_MAX and 0 <= entry_id <= _I64_MAX and 0 <= batch_index <= _I32_MAX
+
+
+def next_id(message_id: MessageId) -> MessageId:
+    """The smallest id above this one."""
+    ledger_id, entry_id, batch_index = message_id
+    if batch_index < _I32_MAX:
+        return MessageId(ledger_id, entry_id, batch_index + 1)
+    return MessageId(ledger_id, entry_id + 1, 0) if entry_id < _I64_MAX else MessageId(ledger_id + 1, 0, 0)
+
 
 Header = tuple[bytes, bytes]
 """Key and value of one message header."""

@@ -19,6 +19,7 @@ _KIND = b"C"
 
 
 def encode_cursor(stored: StoredCursor) -> bytes:
+    """RecordFormatError if the position could not be decoded again, so that it never replaces one that can."""
     return encode_value(_KIND, CURSOR_VERSIONS[-1], _fields(stored))
 
 
@@ -26,7 +27,8 @@ def _fields(stored: StoredCursor) -> list[object]:
     cursor = stored.cursor
     if cursor is None:
         return [None, [], 0, stored.holder]
-    return [list(cursor.position), property_fields(cursor.properties), cursor.updated_us, stored.holder]
+    position = _decode_position(tuple(cursor.position))
+    return [list(position), property_fields(cursor.properties), cursor.updated_us, stored.holder]
 
 
 def decode_cursor(name: str, data: bytes) -> StoredCursor:

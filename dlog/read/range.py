@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
+from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId, next_id, position_of
 from ledger.arguments import require_type
 from ledger.errors import ConfigurationError
 
@@ -57,7 +57,8 @@ def read_range(
 
     Raises:
         ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, `after` is no id, a
-            time has no time zone, or `until` is before where the range begins, by what the arguments alone show.
+            number of an id is out of range, a time has no time zone, or `until` is before where the range begins, by
+            what the arguments alone show.
         InvalidNameError: a text is not a valid message id.
     """
     if sum(value is not None for value in (start, after, last)) > 1:
@@ -69,7 +70,7 @@ def read_range(
         raise ConfigurationError(f"last is a number of messages and must be at least 1, got {last}")
     end = None if until is None else _position(until)
     if after is not None:
-        return _in_order(ReadRange(start=_next_id(after), until=end), after, until)
+        return _in_order(ReadRange(start=_after(after), until=end), after, until)
     start = Place.EARLIEST if start is None else start
     return _in_order(ReadRange(start=_position(start), until=end, last=last), start, until)
 
@@ -82,7 +83,7 @@ def _in_order(wanted: ReadRange, start: Where, until: Where | None) -> ReadRange
         case (AtTime(first_us), AtTime(end_us)):
             is_before = end_us < first_us
         case (first, Place.EARLIEST):
-            is_before = first not in (Place.EARLIEST, EARLIEST_ID, NO_MESSAGE)
+            is_before = first not in (Place.EARLIEST, EARLIEST_ID)
         case _:
             return wanted
     if is_before and wanted.last is None:
@@ -108,14 +109,14 @@ def _position(where: Where) -> Position:
         return AtTime(max(0, round(where.timestamp() * 1e6)))
     if isinstance(where, str) and where in (Place.EARLIEST, Place.LATEST):
         return Place(where)
-    return MessageId.of(where)
+    found = position_of(where)
+    return Place.EARLIEST if found == NO_MESSAGE else found
 
 
-def _next_id(where: Where) -> MessageId | Place:
-    """The smallest id above this one."""
+def _after(where: Where) -> MessageId | Place:
     found = _position(where)
-    if found == NO_MESSAGE:
-        return Place.EARLIEST
-    if not isinstance(found, MessageId):
+    if isinstance(found, MessageId):
+        return next_id(found)
+    if not isinstance(where, MessageId):
         raise ConfigurationError(f"after must be a message id, got {where!r}: use start={where!r}")
-    return found._replace(batch_index=found.batch_index + 1)
+    return Place.EARLIEST  # everything is after NO_MESSAGE

@@ -23,7 +23,7 @@ from dlog.core.tailing import Gap, OnMissing, Tailing
 from dlog.errors import EntryFormatError, LogNotFoundError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import EARLIEST_ID, Cursor, LogName, Message, MessageId, check_log_name
+from dlog.model import EARLIEST_ID, Cursor, LogName, Message, MessageId, check_log_name, next_id, position_of
 from dlog.read.backlog import Lag, lag_behind
 from dlog.read.batch import MessageBatch, decode_batch, memory_bytes
 from dlog.read.config import ReaderConfig
@@ -575,8 +575,8 @@ class Reader:
                 + (": pass cursor=… when opening it" if self._cursor_name is None else " yet: open it first")
             )
         if upto is not None:
-            found = upto.id if isinstance(upto, Message) else MessageId.of(upto)
-            behind = found._replace(batch_index=found.batch_index + 1)
+            found = position_of(upto.id if isinstance(upto, Message) else upto)
+            behind = next_id(found)
             if behind > position:
                 raise ConfigurationError(
                     f"message {found} cannot be acknowledged: the reader has returned only what is before {position}"

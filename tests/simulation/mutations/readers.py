@@ -213,7 +213,7 @@ MUTATIONS = (
     Mutation(
         "after-is-inclusive",
         "A reader after an id does not return the message with that id.",
-        (edit("dlog.read.range:_next_id", ("found.batch_index + 1", "found.batch_index")),),
+        (edit("dlog.read.range:_after", ("return next_id(found)", "return found")),),
     ),
     Mutation(
         "trim-is-not-reported",

@@ -80,6 +80,14 @@ def test_properties_are_in_order_and_each_is_there_once(properties: tuple[tuple[
         decode_cursor("billing", encode_cursor(stored))
 
 
+@pytest.mark.parametrize(
+    "position", [(-1, -1, 0), (1, -1, 0), (1, 0, -1), (1, 0, 2**31), (1, 2**63, 0), (2**63, 0, 0)], ids=str
+)
+def test_a_position_that_cannot_be_decoded_is_not_encoded(position: tuple[int, int, int]) -> None:
+    with pytest.raises(RecordFormatError, match="of a cursor: expected an integer"):
+        encode_cursor(StoredCursor(holder=1, cursor=replace(CURSOR, position=MessageId(*position))))
+
+
 def test_an_unknown_version_is_named_with_the_known_one() -> None:
     body = b"DLGC\x02" + msgpack.packb([None, [], 0, 5])
     with pytest.raises(RecordFormatError, match="version 2, this release reads versions up to 1"):

@@ -17,7 +17,7 @@ from dlog.errors import (
     TrimmedError,
     UnknownPositionError,
 )
-from dlog.model import MessageId
+from dlog.model import NO_MESSAGE, MessageId
 from dlog.read.backlog import Lag
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
@@ -127,6 +127,65 @@ def test_a_cursor_is_not_created_above_the_tail() -> None:
                 await client.set_cursor(LOG, "c", above)
             assert (refused.value.requested, refused.value.last) == (above, last.ledger_id)
         assert await client.cursors(LOG) == []
+
+    play(scene)
+
+
+def test_an_id_that_cannot_be_stored_moves_no_cursor() -> None:
+    """Stored all the same, it would take the place of a cursor that can be read."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        first = await writer.append(b"0")
+        await writer.rotate()
+        last = await writer.append(b"1")
+        await client.set_cursor(LOG, "c", last)
+        for wrong in (
+            first._replace(ledger_id=-1),
+            last._replace(entry_id=-1),
+            last._replace(batch_index=-1),
+            first._replace(entry_id=2**63),
+            first._replace(batch_index=2**31),
+        ):
+            with pytest.raises(ConfigurationError, match=f"message id {wrong} is out of range"):
+                await client.set_cursor(LOG, "c", wrong)
+            with pytest.raises(ConfigurationError, match="out of range"):
+                await client.reader(LOG, wrong, cursor="new").open()
+            with pytest.raises(ConfigurationError, match="out of range"):
+                await client.shrink(LOG, wrong)
+            async with client.reader(LOG, cursor="c", until="latest") as reader:
+                message = await anext(reader)
+                with pytest.raises(ConfigurationError, match="out of range"):
+                    await reader.ack(message._replace(id=wrong))
+        assert [(cursor.name, cursor.position) for cursor in await client.cursors(LOG)] == [("c", last)]
+
+    play(scene)
+
+
+def test_no_message_as_the_position_of_a_cursor_is_the_earliest_message() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        first = await writer.append(b"0")
+        async with client.reader(LOG, NO_MESSAGE, cursor="c") as reader:
+            assert reader.position == first
+            assert (await anext(reader)).payload == b"0"
+            await reader.ack()
+        assert (await client.set_cursor(LOG, "c", NO_MESSAGE)).position == first
+        assert await taken(client, 1) == [b"0"]
+
+    play(scene)
+
+
+def test_after_the_highest_id_of_an_entry_comes_the_next_entry() -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        first = await writer.append(b"0")
+        await writer.append(b"1")
+        highest = first._replace(batch_index=2**31 - 1)
+        following = first._replace(entry_id=first.entry_id + 1)
+        async with client.reader(LOG, after=highest, cursor="after") as reader:
+            assert reader.position == following
+        async with client.reader(LOG, cursor="acked", until="latest") as reader:
+            assert (await anext(reader)).payload == b"0"
+            await reader.ack(highest)
+        assert [cursor.position for cursor in await client.cursors(LOG)] == [following, following]
 
     play(scene)
 

@@ -50,6 +50,11 @@ def test_a_log_is_read_in_order_across_ledgers(request: pytest.FixtureRequest) -
         ({"start": "3:9:0", "until": "5:0:9"}, [b"d"]),
         ({"start": "5:1:0", "until": "5:0:9"}, []),
         ({"start": "latest", "until": "latest"}, []),
+        ({"start": NO_MESSAGE, "until": "3:0:1"}, [b"a"]),
+        ({"after": NO_MESSAGE, "until": "3:0:1"}, [b"a"]),
+        ({"after": "3:0:2147483647", "until": "5:0:0"}, [b"c"]),
+        ({"after": f"3:{2**63 - 1}:{2**31 - 1}", "until": "5:1:0"}, [b"d"]),
+        ({"until": NO_MESSAGE}, []),
         ({"last": 1, "until": "latest"}, [b"f"]),
         ({"last": 3, "until": "latest"}, [b"d", b"e", b"f"]),
         ({"last": 5, "until": "latest"}, [b"b", b"c", b"d", b"e", b"f"]),
@@ -77,6 +82,9 @@ def test_ranges_are_checked() -> None:
         read_range(start="nonsense")
     with pytest.raises(ConfigurationError, match="use start='latest'"):
         read_range(after="latest")
+    for name in ("start", "after", "until"):
+        with pytest.raises(ConfigurationError, match="message id 3:-1:0 is out of range"):
+            read_range(**{name: MessageId(3, -1, 0)})
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
