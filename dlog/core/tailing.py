@@ -96,7 +96,7 @@ class ReportGap:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end was reached: `until`, or the last message of a sealed log."""
+    """The end was reached: `until`, the last message of a sealed log, or the last one that can be below `until`."""
 
 
 Step = (
@@ -385,6 +385,8 @@ class Tailing:
     def _nothing_ahead(self, record: LogMetadata) -> Step:
         if record.state is LogState.SEALED:
             return Finish()
+        if self._until is not None and self._until <= _first_unused(record):
+            return Finish()  # no ledger below it can follow
         if not record.ledgers:
             return WaitForLedger(f"log {self._log} has no ledger yet: nobody has opened it for writing")
         return WaitForLedger(
@@ -544,3 +546,8 @@ class Tailing:
         else:
             # Stay: an id above the last ledger would be an unknown position at the next record.
             self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
+
+
+def _first_unused(record: LogMetadata) -> MessageId:
+    """The lowest id that a ledger listed from now on can have: a ledger's id is above all that were ever listed."""
+    return MessageId(record.last_ledger_id + 1, 0, 0)

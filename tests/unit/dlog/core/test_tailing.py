@@ -225,6 +225,28 @@ def test_until_ends_the_reader_without_asking_for_more() -> None:
     assert machine.next_step() == Finish()
 
 
+@pytest.mark.parametrize("until", [at(5, 7), at(6, 3), at(7)])
+def test_a_range_ends_where_no_ledger_can_come_below_its_end(until: MessageId) -> None:
+    """Ledger 5 is the last one and sealed, 6 was dropped: the next one gets an id from 7 on."""
+    machine = tailing(until=until)
+    show(machine, record(listed(5, 2), last_ledger_id=6))
+    machine.on_ledger(5, readable=2, sealed=True)
+    machine.on_read(5, 2)
+    assert machine.next_step() == Finish()
+    machine = tailing(at(6), until=max(until, at(6, 3)))
+    show(machine, record(listed(5, 2), last_ledger_id=6))
+    assert machine.next_step() == Finish()
+
+
+@pytest.mark.parametrize("until", [at(7, 0, 1), at(7, 1), at(9)])
+def test_a_range_that_ends_above_the_last_ledger_waits_for_the_next(until: MessageId) -> None:
+    machine = tailing(until=until)
+    show(machine, record(listed(5, 2), last_ledger_id=6))
+    machine.on_ledger(5, readable=2, sealed=True)
+    machine.on_read(5, 2)
+    assert isinstance(machine.next_step(), WaitForLedger)
+
+
 def test_an_empty_log_is_waited_for() -> None:
     """Created, and nobody has written yet."""
     machine = tailing()
@@ -345,6 +367,15 @@ def test_a_lost_last_ledger_leaves_the_reader_waiting_for_the_next() -> None:
     machine.on_record_changed()
     show(machine, record(5, 8))
     assert machine.next_step() == OpenLedger(8)
+
+
+def test_a_range_that_ends_in_a_lost_last_ledger_ends_after_the_gap() -> None:
+    machine = tailing(until=at(5, 5), on_data_loss=OnMissing.GAP)
+    show(machine, record(listed(5, 4)))
+    machine.on_ledger_missing(5)
+    show(machine, record(listed(5, 4)))
+    assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
+    assert machine.next_step() == Finish()
 
 
 def test_an_absent_entry_of_a_trimmed_ledger_is_trimmed_not_lost() -> None:

@@ -44,6 +44,27 @@ def test_trimmed_and_unknown_positions_fail(request: pytest.FixtureRequest) -> N
     play(request, scene)
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_range_that_ends_in_the_last_ledger_ends_without_another(
+    request: pytest.FixtureRequest, lost: bool
+) -> None:
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), sealed=True)
+        if lost:
+            await log.record(3, 5, seals={3: 0, 5: 4})
+        else:
+            await log.record(3, seals={3: 0})
+        wanted = UNTIL_LATEST if lost else read_range(until="3:7:0")
+        async with log.reader(wanted, on_data_loss="gap") as reader:
+            found = await collect(reader.items())
+        assert found[0].payload == b"a"
+        gap = Gap(MessageId(5, 0, 0), MessageId(6, 0, 0), GapReason.DATA_LOSS)
+        assert found[1:] == ([gap] if lost else [])
+        assert reader.ended
+
+    play(request, scene)
+
+
 async def collect(items: AsyncIterator[Any]) -> list[Any]:
     return [item async for item in items]
 
