@@ -497,7 +497,7 @@ class Tailing:
 
     def _apply_list(self, record: LogMetadata) -> None:
         ledger_id = self._position.ledger_id
-        if ledger_id > max(record.last_ledger_id, 0):
+        if ledger_id > max(record.last_ledger_id, 0) and not is_after_all(self._position, record):
             raise self._unknown_position(record)
         listed = self._window.at_or_after(ledger_id)
         if listed is None:
@@ -551,3 +551,11 @@ class Tailing:
 def _first_unused(record: LogMetadata) -> MessageId:
     """The lowest id that a ledger listed from now on can have: a ledger's id is above all that were ever listed."""
     return MessageId(record.last_ledger_id + 1, 0, 0)
+
+
+def is_after_all(position: MessageId, record: LogMetadata) -> bool:
+    """Whether it is after every message of the log and before all that follow, though no ledger has its id.
+
+    A gap up to the end of the log ends there. Above a ledger that is not sealed it would be after messages to come.
+    """
+    return position == _first_unused(record) and all(listed.seal is not None for listed in record.ledgers)

@@ -5,6 +5,7 @@ Invariant: the tail is determined once, so start and end mean the same one (docs
 
 from __future__ import annotations
 
+from dlog.core.tailing import is_after_all
 from dlog.errors import UnknownPositionError
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
@@ -50,7 +51,9 @@ class Places:
             return await with_fresh_record(
                 self._logs, self._ref, self._ledgers.environment, _earliest, "the earliest message"
             )
-        if await self.is_above_tail(start):
+        if await self.is_above_tail(start) and not is_after_all(
+            start, (await self._logs.read(self._ref)).value
+        ):
             tail = await self.tail()
             raise UnknownPositionError(
                 f"position {start} is above the tail of log {self._ref.name}, which is {tail}: use an id up to that, "

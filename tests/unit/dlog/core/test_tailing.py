@@ -298,6 +298,25 @@ def test_a_position_above_the_last_ledger_is_unknown() -> None:
         show(machine, record(5))
 
 
+def test_the_first_position_after_a_log_is_known_if_all_its_ledgers_are_sealed() -> None:
+    """A gap up to the end of the log ends there. With a ledger that is open, messages could come before it."""
+    machine = tailing(at(6))
+    show(machine, record(listed(4, 2), listed(5, 2)))
+    assert isinstance(machine.next_step(), WaitForLedger)
+    machine.on_record_changed()
+    show(machine, record(listed(4, 2), listed(5, 2), 8))
+    assert machine.next_step() == OpenLedger(8)
+    for position, ledgers in (
+        (at(6), (listed(4, 2), 5)),
+        (at(6), (4, listed(5, 2))),
+        (at(6, 1), (listed(5, 2),)),
+        (at(6, 0, 1), (listed(5, 2),)),
+        (at(7), (listed(5, 2),)),
+    ):
+        with pytest.raises(UnknownPositionError):
+            show(tailing(position), record(*ledgers))
+
+
 def test_a_position_above_every_ledger_is_unknown_also_if_the_range_ends_before_it() -> None:
     """As of a cursor that is ahead of a log whose metadata was restored from a backup."""
     reader = tailing(MessageId(9, 0, 0), until=MessageId(5, 1, 0))

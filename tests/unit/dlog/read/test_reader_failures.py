@@ -65,6 +65,33 @@ def test_a_range_that_ends_in_the_last_ledger_ends_without_another(
     play(request, scene)
 
 
+def test_a_reader_continues_at_the_position_after_a_gap_up_to_the_end(
+    request: pytest.FixtureRequest,
+) -> None:
+    """With its cursor, a new one or none, before the next ledger is listed."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), sealed=True)
+        await log.record(3, 5, seals={3: 0, 5: 4})
+        async with log.reader(on_data_loss="gap", cursor="c") as reader:
+            items = reader.items()
+            await anext(items)
+            assert isinstance(await anext(items), Gap)
+            await reader.ack()
+            after = reader.position
+        assert after == MessageId(6, 0, 0)
+        for wanted, cursor in (({}, "c"), ({"start": after}, "new"), ({"start": after}, None)):
+            options = {} if cursor is None else {"cursor": cursor}
+            async with log.reader(read_range(**wanted), **options) as reader:
+                assert await reader.poll(0.05) is None
+                assert reader.position == after
+        log.add_ledger(8, (b"b",))
+        await log.record(3, 5, 8, seals={3: 0, 5: 4})
+        assert await payloads(log.reader(cursor="c"), 1) == [b"b"]
+
+    play(request, scene)
+
+
 async def collect(items: AsyncIterator[Any]) -> list[Any]:
     return [item async for item in items]
 
