@@ -44,6 +44,7 @@ ORPHAN_AGE_S = 600.0
 STAGING_AGE_S = 7 * 86_400.0
 """A week, for unpublished ledgers of a sink: longer than any batch, and time to restart a query after a weekend."""
 
+_INVISIBLE = "since later messages would be invisible"
 _COUNT_S_MAX = 5.0
 """A trim is for freeing disks: it does not wait longer than this for bookies that do not respond."""
 
@@ -159,6 +160,8 @@ class LogAdmin:
         limit = metadata_changes.shrink_limit(record)
         if before <= limit:
             return
+        if not record.ledgers:
+            raise _refused(before, limit, _INVISIBLE)
         try:
             tail = await tail_of(self._logs, ref, self._ledgers, self._config.password)
             if not await is_beyond(before, tail, self._ledgers, self._config.password):
@@ -167,7 +170,7 @@ class LogAdmin:
             raise _refused(
                 before, limit, "since the tail cannot be determined while bookies are unavailable"
             ) from error
-        raise _refused(before, max(limit, tail), "since later messages would be invisible")
+        raise _refused(before, max(limit, tail), _INVISIBLE)
 
     # ---- seal and delete
 

@@ -67,7 +67,9 @@ class Places:
         """Whether it is above the tail. Bookies are asked only if the record does not show it."""
         record = (await self._logs.read(self._ref)).value
         end = next((listed for listed in record.ledgers if listed.seal is None), record.tail)
-        if end is not None and position.ledger_id < end.ledger_id:
+        if end is None:
+            return position > EARLIEST_ID  # which is in no ledger of this log
+        if position.ledger_id < end.ledger_id:
             return False
         return await is_beyond(position, await self.tail(), self._ledgers, self._password)
 

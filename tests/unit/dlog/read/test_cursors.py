@@ -14,10 +14,11 @@ from dlog.errors import (
     CursorMovedError,
     CursorNotFoundError,
     LogNotFoundError,
+    ShrinkRefusedError,
     TrimmedError,
     UnknownPositionError,
 )
-from dlog.model import NO_MESSAGE, MessageId
+from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
 from dlog.read.backlog import Lag
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
@@ -127,6 +128,21 @@ def test_a_cursor_is_not_created_above_the_tail() -> None:
                 await client.set_cursor(LOG, "c", above)
             assert (refused.value.requested, refused.value.last) == (above, last.ledger_id)
         assert await client.cursors(LOG) == []
+
+    play(scene)
+
+
+def test_every_position_is_above_a_log_without_ledgers() -> None:
+    """Ledger 0 is no exception: it may be another log's, or no ledger."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        await client.create("empty")
+        above = MessageId(0, 5, 0)
+        with pytest.raises(UnknownPositionError, match="above the tail of log default/empty, which is 0:0:0"):
+            await client.set_cursor("empty", "c", above)
+        with pytest.raises(ShrinkRefusedError, match="allowed now is 0:0:0, since later messages would be"):
+            await client.shrink("empty", above)
+        assert (await client.set_cursor("empty", "c", "0:0:0")).position == EARLIEST_ID
 
     play(scene)
 
