@@ -136,6 +136,8 @@ class Fetcher:
         self._stuck_at = machine.position
         self._stuck_since: dict[type[Step], float] = {}
         """When each kind of step first failed at this position. Empty for a kind that has succeeded since."""
+        self._record_read_at = 0.0
+        """When a step last read the record, by the loop's time."""
 
     # ---- the consumer's side
 
@@ -279,12 +281,16 @@ class Fetcher:
         if not waits and now - since >= self._config.unavailable_timeout_s:
             raise error
         self._waits_for = str(error)
-        await asyncio.sleep(self._backoff.next_s())
+        with self._slow_polls.waiting():
+            if now - self._record_read_at >= self._slow_polls.interval_s(self._config.slow_poll_s):
+                self._machine.on_record_changed()  # the slow poll: what cannot be read may have been trimmed
+            await asyncio.sleep(self._backoff.next_s())
 
     # ---- steps
 
     async def _read_record(self) -> None:
         read, window = await self._news.read()
+        self._record_read_at = asyncio.get_running_loop().time()
         self._machine.on_record(read.value, window)
         self._ledgers_wanted = min(4 * self._ledgers_wanted, _LISTED_MAX)
 

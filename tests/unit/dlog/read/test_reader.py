@@ -13,7 +13,7 @@ from dlog.model import NO_MESSAGE, LogState, MessageId
 from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Place, ReadRange, read_range
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, ReadError
 from tests.helpers.log.memory_ledgers import MemoryHandle, MemoryLog, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
@@ -312,6 +312,28 @@ def test_the_slow_poll_replaces_lost_watches(request: pytest.FixtureRequest) -> 
             ledger.sealed = True
             log.add_ledger(4, (b"b",))
             await log.record(3, 4)
+            assert await payloads(reader, 1) == [b"b"]
+
+    play(request, scene)
+
+
+def test_the_slow_poll_goes_on_while_entries_cannot_be_read(request: pytest.FixtureRequest) -> None:
+    """A trim that the watch did not report ends the attempts at what was trimmed."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), sealed=True)
+        log.add_ledger(4, (b"b",))
+        await log.record(3, 4, seals={3: 0})
+        log.logs.watch = lambda ref, watch: lambda: None  # type: ignore[method-assign]  # a watch that never fires
+
+        async def no_read_of_3(what: str) -> None:
+            if what == "read" and log.ledgers.opened[-1] == 3:
+                raise ReadError("entry 0 of ledger 3 cannot be read")
+
+        log.ledgers.interfere = no_read_of_3  # type: ignore[method-assign]
+        async with log.reader(config=ReaderConfig(first_poll_s=0.01, slow_poll_s=0.05)) as reader:
+            await poll(lambda: reader.waits_for is not None)
+            await log.record(4, trim_before=MessageId(4, 0, 0))
             assert await payloads(reader, 1) == [b"b"]
 
     play(request, scene)
