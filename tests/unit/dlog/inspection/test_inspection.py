@@ -427,7 +427,7 @@ def test_ids_that_no_message_can_have_are_absent_or_refused() -> None:
                 last._replace(entry_id=2**63),
                 last._replace(batch_index=2**31),
             ):
-                with pytest.raises(InvalidNameError, match=f"message id {beyond} is not valid"):
+                with pytest.raises(InvalidNameError, match=f"message id {beyond} is out of range"):
                     await client.explain("orders", beyond)
 
     simulate(main)
