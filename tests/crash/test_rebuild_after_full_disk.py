@@ -20,6 +20,7 @@ from tests.helpers.bookie.storage import (
     KEY,
     add,
     durable,
+    fence,
     found_ids,
     open_storage,
     small_config,
@@ -94,6 +95,52 @@ async def _repeated_start(disk: Disk) -> None:
     for ledger_id in (2, 3):
         assert await found_ids(storage, ledger_id, _COUNT) == list(range(_COUNT))
     await storage.close()
+
+
+@pytest.mark.parametrize("then", ["a checkpoint", "a compaction"])
+def test_the_log_after_the_current_one_is_not_written_over(
+    monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """The index knows of no move into the compaction's log; the state log has its end, and leads a rebuild there."""
+    disk = new_disk()
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no space left", path=_HOME)
+
+    async def compact() -> None:
+        storage = await _opened(disk)
+        for ledger_id in (1, 2):
+            await _added(storage, ledger_id)
+        await _deleted(storage, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(Index, "put_log_end", full)
+            assert (await storage.compact(COMPACTED_BELOW)).refusal
+        fenced = storage.ledger(2)
+        assert fenced is not None
+        await fence(storage, fenced)
+        await storage.checkpoint()
+        await storage.close()
+
+    async def rebuild_and_begin_a_log() -> None:
+        storage = await _opened(disk)
+        await storage.rebuild_index()
+        assert {each.log_id for each in storage._parts.index.intervals(2)} == {2}
+        await _added(storage, 3)
+        if then == "a compaction":
+            assert (await storage.compact(COMPACTED_BELOW)).copied_bytes
+        else:
+            storage._parts.writer.end_log()
+            await _added(storage, 4)
+        await storage.close()
+
+    async def check() -> None:
+        storage = await _opened(disk)
+        assert await found_ids(storage, 2, _COUNT) == list(range(_COUNT))
+        await storage.close()
+
+    run(compact())
+    run(rebuild_and_begin_a_log())
+    run(check())
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -196,7 +196,7 @@ class CompactionRun:
         self._close()
         parts.disk.rename_durably(parts.paths.compaction, parts.paths.entry_logs / file_name(self._log_id))
         if writer.end.log_id < self._log_id:
-            # Invariant: no entry log with blocks comes after the current one. The next start would write over it.
+            # Invariant: no entry log with blocks comes after the current one. Only those before it are ever removed.
             writer.go_on_in(LogEnd(self._log_id, self._offset))
         parts.state_log.note_end(self._log_id, self._offset)
         parts.checkpointer.with_reserve(self._change_index)

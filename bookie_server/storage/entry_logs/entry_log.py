@@ -54,8 +54,10 @@ class EntryLogWriter:
         self._log_bytes_max = log_bytes_max
         self._file: DiskFile | None = None
         self.end = end or LogEnd(0, log_bytes_max)
-        self._last_id = self.end.log_id
-        """The highest id given to an entry log by this process: readers may hold places in it, so it has no other."""
+        # Invariant: no file gets the id of one that is there. A crash or a full disk may leave a log after the current
+        # one that only the ledger states know, and an index that is made from these leads into it.
+        self._last_id = max([self.end.log_id, *log_ids(disk, directory)])
+        """The highest id of an entry log: readers of this process may hold places in it, so no other file gets it."""
         self._closed_id = -1
 
     def new_log_id(self) -> int:

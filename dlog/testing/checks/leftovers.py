@@ -3,7 +3,8 @@
 Nor entries of deleted ledgers in its index: they are removed once, in the checkpoint that stores the deletion.
 
 Looks at its directories through the bookie's own disk, so at simulated and at real ones alike. A file that a crash
-left half made may stay, one of each kind: the next that is made takes its place.
+left half made may stay, one of each kind, and the next that is made takes its place; of entry logs there may be
+several, which the collector removes when a later one is the current one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,11 @@ def _logs(disk: Disk, paths: StoragePaths, index: Index, *, swept: bool) -> Iter
     last = 0 if end is None else end.log_id  # they are counted from one
     for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
         log_id = int(name.removesuffix(".log"), 16)
-        if log_id > last + 1:
-            yield f"entry log {log_id} is after the end of all entry logs, which is in {last}"
-        elif swept and log_id < last and not index.has_live_ledger(log_id):
+        is_live = index.has_live_ledger(log_id)
+        if log_id > last:
+            # Left by a crash or a full disk: the next log comes after it, and then the collector removes it. A rebuilt
+            # index may lead into one, that of the last compaction.
+            if is_live and log_id > last + 1:
+                yield f"entry log {log_id} has entries after the end of all entry logs, which is in {last}"
+        elif swept and log_id < last and not is_live:
             yield f"entry log {log_id} has no entry of an existing ledger"

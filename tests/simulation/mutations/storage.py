@@ -378,7 +378,7 @@ MUTATIONS = (
     ),
     Mutation(
         "compacted-log-after-the-current-one",
-        "No entry log with blocks comes after the current one: the next start would write over it.",
+        "No entry log with blocks comes after the current one: only those before it are ever removed.",
         (
             edit(
                 "bookie_server.storage.compaction.run:CompactionRun.finish",
