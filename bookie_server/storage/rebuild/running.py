@@ -19,7 +19,7 @@ from functools import partial
 from itertools import islice
 
 from bookie_server.disk.sectors import read_file_around
-from bookie_server.errors import DiskFullError, StorageError
+from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
 from bookie_server.storage.background.jobs import StorageJobs
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
@@ -68,13 +68,30 @@ class Rebuild:
     def _states(self) -> StateFile:
         """All that the index must hold in addition to entries."""
         parts = self._parts
-        found = decode_state_file(read_file_around(parts.disk, parts.paths.states))
+        found = decode_state_file(self._read_states())
         if parts.checkpointer.has_placed or found.generation != parts.checkpointer.generation:
             raise DiskFullError(
                 f"the index stays as it is: a full disk holds up a checkpoint, and {parts.paths.states} is not "
                 "complete; free space and repeat"
             )
         return found
+
+    def _read_states(self) -> bytes:
+        """Nothing if the file is missing: a full disk may have kept the first checkpoint from making it.
+
+        StorageError: it cannot be read. Then, too, the next checkpoint writes all of it.
+        """
+        parts = self._parts
+        try:
+            return read_file_around(parts.disk, parts.paths.states)
+        except DiskFailedError as error:
+            parts.state_log.close()
+            if error.missing:
+                return b""
+            raise StorageError(
+                f"the index stays as it is: {error}; repeat, after a checkpoint has written the file anew",
+                path=parts.paths.states,
+            ) from error
 
     # ---- reading
 

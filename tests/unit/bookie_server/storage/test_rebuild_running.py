@@ -275,6 +275,47 @@ def test_the_old_index_stays_if_a_state_is_lost(tmp_path: Path, monkeypatch: pyt
     asyncio.run(main())
 
 
+def test_the_old_index_stays_while_there_are_no_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk keeps the first checkpoint from making the file."""
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no space left", path=tmp_path)
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        await add(storage, storage.create_ledger(1, KEY), range(COUNT))
+        with monkeypatch.context() as patched:
+            patched.setattr(StateLog, "_put", full)
+            with pytest.raises(DiskFullError, match="ledger-states is not complete"):
+                await storage.rebuild_index()
+        assert storage.failed is None
+        await storage.rebuild_index()
+        assert await found_ids(storage, 1, COUNT) == list(range(COUNT))
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_the_old_index_stays_if_the_states_cannot_be_read(tmp_path: Path) -> None:
+    """The next checkpoint writes them anew."""
+
+    async def main() -> None:
+        storage = await filled(tmp_path)
+        states = tmp_path / "ledgers" / "ledger-states"
+        states.rename(tmp_path / "elsewhere")
+        states.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(StorageError, match=r"the index stays as it is: cannot open .*ledger-states"):
+            await storage.rebuild_index()
+        assert storage.failed is None
+        await storage.rebuild_index()
+        await holds_all(storage)
+        await storage.close()
+
+    asyncio.run(main())
+
+
 def test_the_old_index_stays_if_it_finds_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the reason: here blocks are passed over, when they are indexed and when they are proved."""
     for name in ("_add", "_prove"):
