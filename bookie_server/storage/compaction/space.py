@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from bookie_server.errors import DiskFailedError
 from bookie_server.journal.files import file_ids
 from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.index import Index
@@ -42,19 +43,26 @@ class FileSpace:
 
 
 def measure(disk: Disk, paths: StoragePaths, index: Index, mark_file_id: int) -> list[FileSpace]:
-    """Every entry log, and every journal file before that of the log mark; ascending. StorageError, DiskFailedError."""
+    """Every entry log, and every journal file before that of the log mark; ascending.
+
+    Without those that cannot be opened: what is in them cannot be copied, and reads report them. StorageError.
+    """
     numbers = log_ids(disk, paths.entry_logs)
     numbers += [segment_id(each) for each in file_ids(disk, paths.journal) if each < mark_file_id]
     ledgers: dict[int, dict[int, int]] = {log_id: {} for log_id in numbers}
     for log_id, ledger_id, live_bytes in index.live_bytes():
         if log_id in ledgers:
             ledgers[log_id][ledger_id] = live_bytes
-    return [_space(disk, paths, log_id, found) for log_id, found in ledgers.items()]
+    spaces = (_space(disk, paths, log_id, found) for log_id, found in ledgers.items())
+    return [each for each in spaces if each is not None]
 
 
-def _space(disk: Disk, paths: StoragePaths, log_id: int, ledgers: Mapping[int, int]) -> FileSpace:
+def _space(disk: Disk, paths: StoragePaths, log_id: int, ledgers: Mapping[int, int]) -> FileSpace | None:
     path = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
-    file = disk.open_read(path)
+    try:
+        file = disk.open_read(path)
+    except DiskFailedError:
+        return None
     try:
         return FileSpace(log_id, path, file.size(), ledgers)
     finally:

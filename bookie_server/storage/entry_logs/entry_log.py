@@ -75,8 +75,8 @@ class EntryLogWriter:
         self.end = end
 
     def begin(self) -> LogEnd:
-        """Where the next block goes; starts a new log when the current one is full, was removed or has a bad sector
-        where it would matter.
+        """Where the next block goes; starts a new log when the current one is full, was removed, cannot be opened or
+        has a bad sector where it would matter.
         """
         if self.end.offset >= self._log_bytes_max or self.end.log_id == self._closed_id:
             self._roll()
@@ -88,9 +88,12 @@ class EntryLogWriter:
 
     def _reopened(self) -> DiskFile | None:
         path = self._path(self.end.log_id)
-        if not self._disk.exists(path):
-            return None
-        file, takes_more = self._disk.open_write(path), False
+        try:
+            if not self._disk.exists(path):
+                return None
+            file, takes_more = self._disk.open_write(path), False
+        except DiskFailedError:
+            return None  # of one file, as damage in it is: its blocks are synced, and reads report them
         try:
             takes_more = self._takes_more(file)
         finally:

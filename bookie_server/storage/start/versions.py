@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.sectors import read_around, read_file_around
+from bookie_server.errors import DiskFailedError
 from bookie_server.storage.entry_logs import format as entry_log
 from bookie_server.storage.index import LogEnd
 from bookie_server.storage.ledgers import state_log_format
@@ -13,17 +14,20 @@ from bookie_server.storage.storage_paths import StoragePaths
 def require_known_versions(disk: Disk, paths: StoragePaths, end: LogEnd | None) -> None:
     """IndexVersionError if a newer version wrote the ledger states or the entry log that is appended to next.
 
-    A header that cannot be read is damaged, and does not show its version.
+    A header that cannot be read is damaged, and does not show its version. An entry log that cannot be opened is not
+    appended to.
     """
     if disk.exists(paths.states):
         state_log_format.require_known_version(read_file_around(disk, paths.states), paths.states)
     if end is None:
         return
     log = paths.entry_logs / entry_log.file_name(end.log_id)
-    if disk.exists(log):
+    try:
         file = disk.open_read(log)
-        try:
-            header, _ = read_around(file, 0, entry_log.FILE_HEADER_BYTES)
-            entry_log.require_known_version(header, log)
-        finally:
-            file.close()
+    except DiskFailedError:
+        return
+    try:
+        header, _ = read_around(file, 0, entry_log.FILE_HEADER_BYTES)
+        entry_log.require_known_version(header, log)
+    finally:
+        file.close()

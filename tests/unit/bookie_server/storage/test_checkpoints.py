@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.errors import DiskFullError
+from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
-from tests.helpers.bookie.storage import KEY, add, fence, open_storage
+from tests.helpers.bookie.storage import KEY, add, fence, make_entry, open_storage
 from tests.helpers.simulation.disk import new_disk, run
 
 _HOME = Path("/bookie")
@@ -135,3 +135,28 @@ def test_checkpoints_and_checks_of_the_disk_have_their_turn_under_load() -> None
         await storage.close()
 
     run(main())
+
+
+def test_an_entry_log_that_cannot_be_opened_is_left(tmp_path: Path) -> None:
+    """The bookie starts, what it stores goes into the next log, and what is in that one is unknown."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "bookie")
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        await storage.close()
+        [log] = (tmp_path / "bookie" / "ledgers" / "entry-logs").iterdir()
+        log.rename(tmp_path / "elsewhere")
+        log.symlink_to(tmp_path / "elsewhere")  # no link is followed
+        storage = await open_storage(tmp_path / "bookie")
+        state = storage.ledger(1)
+        assert state is not None
+        await add(storage, state, range(10, 20))
+        await storage.checkpoint()
+        await storage.forget_blocks()
+        assert storage.failed is None
+        assert await storage.read(state, 15) == make_entry(1, 15)
+        with pytest.raises(StorageError, match="cannot open"):
+            await storage.read(state, 5)
+        await storage.close()
+
+    asyncio.run(main())

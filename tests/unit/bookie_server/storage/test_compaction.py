@@ -329,6 +329,26 @@ def test_a_full_disk_is_compacted_with_the_reserve() -> None:
     run_virtual(main())
 
 
+def test_a_file_that_cannot_be_opened_stays_and_the_others_are_compacted(tmp_path: Path) -> None:
+    """It was moved to another disk, and a link does not lead there."""
+
+    async def main() -> None:
+        storage = await with_garbage(tmp_path / "bookie", **SETTINGS)
+        await storage.close()
+        first = tmp_path / "bookie" / "ledgers" / "entry-logs" / entry_logs(tmp_path / "bookie")[0]
+        first.rename(tmp_path / "elsewhere")
+        first.symlink_to(tmp_path / "elsewhere")
+        storage = await open_storage(tmp_path / "bookie", **SETTINGS)
+        assert first not in {each.path for each in await storage.space()}
+        assert (await storage.compact(COMPACTED_BELOW)).files_removed > 1
+        assert first.is_symlink() and storage.failed is None
+        found = {place.log_id for place in places(storage, 3)}
+        assert len(found) == 2 and 1 in found
+        await storage.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("own_disk", [True, False], ids=["a disk of its own", "the same disk"])
 def test_a_nearly_full_disk_of_the_journal_is_emptied_to_the_other_one(own_disk: bool) -> None:
     """Entries that are written once fill it although every ledger lives."""
