@@ -24,7 +24,7 @@ class FreedSpace:
         self._thread: threading.Thread | None = None
 
     def add(self, descriptor: int) -> None:
-        """Free the file, which has no name any more, and close it, soon after this call. From any thread."""
+        """Free the file, unless it has another name still, and close it, soon after this call. From any thread."""
         self._descriptors.put(descriptor)
         with self._lock:
             if self._thread is None:
@@ -43,7 +43,10 @@ class FreedSpace:
 
 
 def _shrink(descriptor: int) -> None:
-    size = os.fstat(descriptor).st_size
+    status = os.fstat(descriptor)
+    if status.st_nlink:
+        return  # a copy by hard links, such as a backup, has the same bytes
+    size = status.st_size
     while size > 0:
         size = max(0, size - STEP_BYTES)
         os.ftruncate(descriptor, size)

@@ -121,6 +121,16 @@ def test_the_space_of_a_large_file_comes_back_in_steps_once_nobody_reads_it(
     eventually(lambda: not removed_and_open(tmp_path))
 
 
+def test_a_file_with_another_name_keeps_its_bytes_when_one_is_removed(tmp_path: Path) -> None:
+    """A hard link, as `cp -al` makes it for a backup."""
+    disk, path, copy = SystemDisk(), tmp_path / "file", tmp_path / "copy"
+    path.write_bytes(b"data")
+    copy.hardlink_to(path)
+    disk.remove_large(path)()
+    eventually(lambda: not removed_and_open(tmp_path))
+    assert copy.read_bytes() == b"data"
+
+
 def test_a_large_file_is_removed_at_once_where_it_cannot_be_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
