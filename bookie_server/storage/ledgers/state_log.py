@@ -20,7 +20,7 @@ from bookie_server.storage.ledgers.state_log_format import (
     NOT_KNOWN,
     REMOVED,
     Record,
-    decode_state_file,
+    decode_log_ends,
     encode_file_header,
     encode_frame,
     log_end_record,
@@ -162,7 +162,7 @@ class StateLog:
     def _ends(self) -> dict[int, int]:
         if self._log_ends is None:
             path = self._paths.states
-            states = decode_state_file(read_file_around(self._disk, path) if self._disk.exists(path) else b"")
+            states = decode_log_ends(read_file_around(self._disk, path) if self._disk.exists(path) else b"")
             found, self._removed = states.log_ends, states.removed
             # What an older bookie left, or the file was lost: a log that is missed later must have been known.
             self._log_ends = dict.fromkeys(self._index.log_ids(), NOT_KNOWN) | {

@@ -95,6 +95,15 @@ def encode_frame(offset: int, generation: int, records: Iterable[Record]) -> byt
 
 def decode_state_file(data: bytes) -> StateFile:
     """Everything up to the first frame that is not whole."""
+    return _decoded(data, with_records=True)
+
+
+def decode_log_ends(data: bytes) -> StateFile:
+    """The same without `records`: with those of deleted ledgers they are more with each year."""
+    return _decoded(data, with_records=False)
+
+
+def _decoded(data: bytes, *, with_records: bool) -> StateFile:
     found = StateFile()
     if data[:FILE_HEADER_BYTES] != encode_file_header():
         return found
@@ -107,7 +116,7 @@ def decode_state_file(data: bytes) -> StateFile:
         for key, value in records:
             if key[:1] == LOG_END:
                 _take_end(found, _LOG.unpack(key)[1], _NUMBER.unpack(value)[0])
-            else:
+            elif with_records:
                 found.records[key] = value
         found.generation = generation or found.generation
         offset += _FRAME.size + len(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +18,7 @@ from bookie_server.storage.entry_logs.format import (
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
 from bookie_server.storage.index import ENTRY_MAX, Index, Interval, LogEnd, state_of, state_record
 from bookie_server.storage.ledgers.state_log_format import (
+    decode_log_ends,
     decode_state_file,
     encode_frame,
     log_end_record,
@@ -196,6 +198,7 @@ def state_file(data: bytes) -> None:
         content += _frame(len(content), generation, cutter.take(size))
     found = decode_state_file(content)
     assert found.generation <= 255
+    assert replace(found, records={}) == decode_log_ends(content)
 
 
 def _frame(offset: int, generation: int, body: bytes) -> bytes:

@@ -5,6 +5,8 @@ import pytest
 from bookie_server.storage.ledgers.state_log_format import (
     FILE_HEADER_BYTES,
     REMOVED,
+    StateFile,
+    decode_log_ends,
     decode_state_file,
     encode_file_header,
     encode_frame,
@@ -30,14 +32,14 @@ def test_golden_bytes() -> None:
 
 
 def test_the_last_record_with_a_key_counts() -> None:
-    found = decode_state_file(
-        file_of(
-            (0, [STATE, log_end_record(1, 100), log_end_record(2, 50)]),
-            (1, []),
-            (2, [(STATE[0], b"newer"), log_end_record(1, 200), log_end_record(2, REMOVED)]),
-        )
+    data = file_of(
+        (0, [STATE, log_end_record(1, 100), log_end_record(2, 50)]),
+        (1, []),
+        (2, [(STATE[0], b"newer"), log_end_record(1, 200), log_end_record(2, REMOVED)]),
     )
+    found = decode_state_file(data)
     assert (found.records, found.log_ends, found.generation) == ({STATE[0]: b"newer"}, {1: 200}, 2)
+    assert decode_log_ends(data) == StateFile({}, found.log_ends, {2}, 2)
 
 
 def test_a_part_of_a_generation_does_not_count_as_all_of_it() -> None:
