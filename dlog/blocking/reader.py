@@ -4,6 +4,11 @@ Invariant: a message or batch that was fetched stays with the reader until the m
 interrupt nor a second thread makes it vanish. What several threads or a signal can see is only ever taken by a
 `for` statement over a list's iterator, which hands out an element and binds it in one step: CPython looks for
 signals, and switches threads, at calls and jumps, and there is none between that step and the return.
+
+Invariant: `_current` is replaced by what comes after it, and only once no message of it is left. Threads that take
+messages and threads that take batches therefore share one order. What is not a message of `_current` is taken from
+`_parts` under the lock `_opening`: to build its messages, or to wait in `_whole` for a thread that takes batches. While
+a part is in `_whole`, no other part is opened before it.
 """
 
 from __future__ import annotations
@@ -40,16 +45,24 @@ _NOTHING: Iterator[Any] = iter([])
 class _Part:
     """One batch, gap or record batch, and the position before and after it. `messages`: those not yet returned."""
 
-    __slots__ = ("after", "before", "item", "messages")
+    __slots__ = ("after", "before", "claimed", "item", "messages")
 
     def __init__(
         self, item: Any, before: MessageId, after: MessageId, messages: Iterator[Any] = _NOTHING
     ) -> None:
         self.item, self.before, self.after, self.messages = item, before, after, messages
+        self.claimed: list[Any] = []
+        """Messages that are to be returned as a batch, and no longer one by one."""
+
+    @property
+    def left(self) -> int:
+        """Number of messages that were not returned."""
+        left = length_hint(self.messages)  # first: they move to `claimed`, all in one step
+        return left or len(self.claimed)
 
     @property
     def position(self) -> MessageId:
-        left = length_hint(self.messages)
+        left = self.left
         if not left:
             return self.after
         if isinstance(self.item, Gap) or left == len(self.item):
@@ -63,8 +76,9 @@ class _Part:
         return _Part(self.item, self.before, self.after, iter(messages))
 
     def rest(self) -> _Part | None:
-        """The part that was not returned, as a whole; None if nothing is left."""
-        left = length_hint(self.messages)
+        """The part that was not returned, as a whole; None if nothing is left. Its messages are no longer returned."""
+        self.claimed.extend(self.messages)  # one step: from now on no thread and no signal takes one of them
+        left = len(self.claimed)
         if not left or isinstance(self.item, Gap) or left == len(self.item):
             return _Part(self.item, self.before, self.after) if left else None
         batch: MessageBatch = self.item
@@ -104,7 +118,9 @@ class Reader:
         self._opening = threading.Lock()
         self._parts: Iterator[_Part] = iter([])
         self._taken: _Part | None = None
-        """Taken from `_parts`; its message objects are not built yet."""
+        """Taken from `_parts`, or the rest of `_current`; its message objects are not built yet."""
+        self._whole: Iterator[_Part] = iter([])
+        """At most one part, for the next thread that takes batches."""
         self._current: _Part | None = None
         self._made: Iterator[_Part] = iter([])
         """A record batch that was not yet returned. While there is one, nothing is in `_parts`."""
@@ -239,12 +255,13 @@ class Reader:
         """On the loop: have the asyncio reader return next what is here and was not returned."""
         await self._target.open()
         self._put_made_back()
-        left = self._left()
-        parts = [*([] if left is None else [left]), *self._parts]
-        self._parts, self._taken = iter([]), None
-        if parts:
-            self._target.put_back([(part.item, part.after) for part in parts], parts[0].position)
-        self._reached(self._target.position)
+        with self._opening:
+            self._take_rest()
+            parts = [*([] if self._taken is None else [self._taken]), *self._whole, *self._parts]
+            self._taken = None
+            if parts:
+                self._target.put_back([(part.item, part.after) for part in parts], parts[0].position)
+            self._reached(self._target.position)
 
     def _put_made_back(self) -> None:
         """On the loop: of a record batch that was not returned, have its messages returned again."""
@@ -257,38 +274,51 @@ class Reader:
 
     def _iterate_whole(self) -> Iterator[Any]:
         while True:
-            left = self._left()
-            if left is not None:
-                self._current, self._taken = left, None  # and no call before it is returned
-                yield left.item
-                continue
-            for part in self._parts:
+            for part in self._whole:
                 self._current = part
                 yield part.item
                 break  # another call may have begun the next one
             else:
-                if not self._fetch():
+                if not self._provide_whole() and not self._fetch():
                     return
 
-    def _left(self) -> _Part | None:
-        """The part not yet returned of a batch whose messages were being returned."""
-        if self._taken is not None:
-            return self._taken
-        return None if self._current is None else self._current.rest()
+    def _provide_whole(self) -> bool:
+        """Provide a part to return as a whole; False if nothing is fetched."""
+        with self._opening:
+            if length_hint(self._whole):
+                return True  # another thread did
+            self._take_rest()
+            self._take_part()
+            if self._taken is None:
+                return False
+            self._whole, self._taken = iter([self._taken]), None
+            return True
 
     def _open_next(self) -> bool:
         """Provide messages to return; False if nothing is fetched."""
         with self._opening:
             if self._current is not None and length_hint(self._current.messages):
                 return True  # another thread did
-            if self._taken is None:
-                for self._taken in self._parts:  # noqa: B020 - taken and kept in one step
-                    break
+            self._take_rest()  # of a batch, if a signal came before it was provided
+            self._take_part()
             if self._taken is None:
                 return False
             opened = self._taken.opened()
             self._current, self._taken = opened, None
             return True
+
+    def _take_rest(self) -> None:
+        """With the lock: take what was not returned of a batch whose messages were being returned."""
+        if self._current is not None and (rest := self._current.rest()) is not None:
+            self._current, self._taken = _Part(None, rest.before, rest.before), rest
+
+    def _take_part(self) -> None:
+        """With the lock: unless one is taken already, take what comes next."""
+        if self._taken is None:
+            for self._taken in self._whole:  # noqa: B020 - taken and kept in one step
+                return
+            for self._taken in self._parts:  # noqa: B020
+                return
 
     def _fetch(self, deadline: Deadline | None = None) -> bool:
         return self._thread.run(self._fetch_parts, None if deadline is None else deadline.left_s())
@@ -401,8 +431,12 @@ class Reader:
     @property
     def _has_more(self) -> bool:
         """Whether something is fetched and not yet returned."""
-        here = self._current is not None and length_hint(self._current.messages) > 0
-        return here or self._taken is not None or length_hint(self._parts) > 0 or length_hint(self._made) > 0
+        here = self._current is not None and self._current.left > 0
+        return (
+            here
+            or self._taken is not None
+            or any(length_hint(each) for each in (self._whole, self._parts, self._made))
+        )
 
     # ---- life
 
@@ -419,8 +453,10 @@ class Reader:
             self._thread.run_within(timeout_s, "close", self._close)
 
     async def _close(self) -> None:
-        self._reached(self.position)
-        self._parts, self._taken, self._made = iter([]), None, iter([])
+        with self._opening:
+            self._take_rest()
+            self._reached(self.position)
+            self._whole, self._parts, self._taken, self._made = iter([]), iter([]), None, iter([])
         await self._target.close()
 
     def __enter__(self) -> Self:
