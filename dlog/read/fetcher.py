@@ -195,16 +195,16 @@ class Fetcher:
 
     def abandon(self) -> None:
         """Stop fetching, without waiting for the end. `take` must not be called any more."""
+        if self._task is not None and not self._is_abandoned:
+            self._task.cancel()  # once: a second one would end its clean-up
         self._is_abandoned = True
-        if self._task is not None:
-            self._task.cancel()
         self._ready.clear()
 
     async def close(self) -> None:
         """Stop fetching and drop what was fetched; on return the task has ended."""
         self.abandon()
         if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait((self._task,))  # and if this is cancelled, the clean-up goes on
 
     # ---- the loop
 

@@ -75,8 +75,11 @@ class NextLedger:
         if task is None:
             return
         task.cancel()
-        [found] = await asyncio.gather(task, return_exceptions=True)
-        if isinstance(found, SharedLedger):
+        if (
+            not task.done()
+        ):  # it closes its handle itself if this wait is cancelled, a task that has ended does not
+            await asyncio.wait((task,))
+        if not task.cancelled() and isinstance(found := task.result(), SharedLedger):
             await found.close()
 
     # ---- in the background

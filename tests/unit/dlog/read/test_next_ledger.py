@@ -11,10 +11,12 @@ import pytest
 
 from dlog.model import LogMetadata
 from dlog.read.next_ledger import NextLedger
+from dlog.read.reader import Reader
 from ledger.client import LedgerClient
 from ledger.errors import MetadataUnavailableError, ReadError
 from ledger.model import LedgerId, Versioned
 from tests.helpers.log.memory_ledgers import MemoryLedgers, MemoryLog, poll
+from tests.helpers.log.reading import play
 
 UNAVAILABLE = (MetadataUnavailableError("the store is down"), ReadError("too few bookies answer"))
 
@@ -132,3 +134,49 @@ async def test_a_reader_that_is_closed_leaves_nothing_open(
     await following.close()
     handle = await log.ledgers.shared.open(LedgerId(4))
     assert handle.readers == 1
+
+
+async def test_an_interrupted_close_leaves_nothing_open(request: pytest.FixtureRequest) -> None:
+    """The ledger was open already."""
+    log = await log_of(request, 3, 4)
+    following = next_of(log)
+    await following.expect(4)
+    following.hurry(LedgerId(3))
+    await poll(lambda: following._task is not None and following._task.done())
+    closing = asyncio.create_task(following.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    assert log.ledgers.open_handles == 0
+
+
+async def _waiting_at_a_rotation(log: MemoryLog) -> Reader:
+    log.add_ledger(3, (b"a",))
+    log.add_ledger(5)
+    await log.record(3, 5)  # ledger 3 is not sealed yet
+    reader = log.reader()
+    assert (await anext(reader)).payload == b"a"
+    await poll(lambda: log.ledgers.open_handles == 2)
+    return reader
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["two", "cancelled"])
+def test_a_reader_that_is_closed_twice_leaves_nothing_open(
+    request: pytest.FixtureRequest, turns: int, is_cancelled: bool
+) -> None:
+    """The second close comes during the first one, or after that was cancelled."""
+
+    async def scene(log: MemoryLog) -> None:
+        reader = await _waiting_at_a_rotation(log)
+        first = asyncio.create_task(reader.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if is_cancelled:
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+        await reader.close()
+        assert log.ledgers.open_handles == 0
+        await asyncio.gather(first, return_exceptions=True)
+
+    play(request, scene)
