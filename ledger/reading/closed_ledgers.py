@@ -62,7 +62,8 @@ class ClosedLedgers:
         self._bytes_max = min(bytes_max, context.config.frame_bytes_max)
         self._asked: dict[LedgerId, _Asked] = {}
         self._asking: dict[LedgerId, asyncio.Task[None]] = {}
-        """Of ledgers that no request was sent for yet."""
+        """Of ledgers that are still wanted and that no request was sent for yet."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._avoided: dict[BookieId, float] = {}
         """Slow bookies, and until when, in loop time, others are asked instead."""
         self._loop = asyncio.get_running_loop()
@@ -72,6 +73,8 @@ class ClosedLedgers:
         if self._context.config.wire is not WireProtocol.V2:
             return  # version 3 has no batch read
         task = self._loop.create_task(self._ask(tuple(ledger_ids)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         self._asking.update(dict.fromkeys(ledger_ids, task))
 
     async def take(self, ledger_id: LedgerId) -> Beginning | None:
@@ -79,6 +82,7 @@ class ClosedLedgers:
         task = self._asking.get(ledger_id)
         if task is not None:
             await asyncio.wait((task,), timeout=self._context.config.speculative_read_s)
+            self._asking.pop(ledger_id, None)  # an answer from now on would stay until the end
         asked = self._asked.pop(ledger_id, None)
         if asked is None:
             return None
@@ -105,11 +109,12 @@ class ClosedLedgers:
 
     def drop(self, ledger_id: LedgerId) -> None:
         """It is no longer wanted."""
+        self._asking.pop(ledger_id, None)
         self._asked.pop(ledger_id, None)
 
     def close(self) -> None:
         """Read no more."""
-        for task in self._asking.values():
+        for task in self._tasks:
             task.cancel()
         self._asking.clear()
         self._asked.clear()
@@ -145,7 +150,8 @@ class ClosedLedgers:
             assert isinstance(connection, V2Connection)
             if connection.lost is None:
                 for ledger_id in wanted:
-                    self._asked[ledger_id] = self._send(connection, ledger_id, found[ledger_id])
+                    if ledger_id in self._asking:
+                        self._asked[ledger_id] = self._send(connection, ledger_id, found[ledger_id])
 
     def _is_readable(self, metadata: LedgerMetadata) -> bool:
         return metadata.closed and metadata.last_entry >= 0 and metadata.password == self._password

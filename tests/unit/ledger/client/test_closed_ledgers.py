@@ -9,9 +9,16 @@ import pytest
 
 from ledger.config import WireProtocol
 from ledger.errors import MetadataUnavailableError
-from ledger.model import LedgerId, QuorumSizes
+from ledger.model import LedgerId, LedgerMetadata, QuorumSizes, Versioned
 from ledger.reading.closed_ledgers import Beginning, ClosedLedgers
-from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, ScriptedBookie, scripted_cluster
+from tests.helpers.ledger.scripted_bookies import (
+    GUARD_S,
+    NEVER_S,
+    Cluster,
+    ScriptedBookie,
+    scripted_cluster,
+    until,
+)
 
 QUORUM = QuorumSizes()
 
@@ -152,6 +159,36 @@ async def test_without_the_store_all_are_left_to_handles(monkeypatch: pytest.Mon
         reads = cluster.client.closed_ledgers(entries_max=10, bytes_max=1000)
         reads.ask([ledger_id])
         assert await taken(reads, [ledger_id]) == [None]
+
+
+@pytest.mark.parametrize("is_dropped", [False, True], ids=["given up", "dropped"])
+async def test_what_is_no_longer_wanted_when_the_store_answers_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, is_dropped: bool
+) -> None:
+    """It would be kept until the reader closes. The ledgers that are still wanted are read."""
+    async with scripted_cluster(speculative_read_s=0.5) as cluster:
+        late, wanted = await closed_ledger(cluster, b"late"), await closed_ledger(cluster, b"wanted")
+        for bookie in cluster.bookies:
+            bookie.log.clear()
+        answers, glance = asyncio.Event(), cluster.store.glance_at_ledgers
+
+        async def held(ledger_ids: Sequence[LedgerId]) -> dict[LedgerId, Versioned[LedgerMetadata]]:
+            await answers.wait()
+            return await glance(ledger_ids)
+
+        monkeypatch.setattr(cluster.store, "glance_at_ledgers", held)
+        reads = cluster.client.closed_ledgers(entries_max=10, bytes_max=1000)
+        reads.ask([late, wanted])
+        if is_dropped:
+            reads.drop(late)
+        else:
+            assert await taken(reads, [late]) == [None]
+        answers.set()
+        await until(lambda: any(bookie.log for bookie in cluster.bookies))
+        assert [payloads(each) for each in await taken(reads, [wanted])] == [[b"wanted"]]
+        assert await taken(reads, [late]) == [None]
+        assert [what for bookie in cluster.bookies for what in bookie.log] == ["read 0"]
+        reads.close()
 
 
 async def test_protocol_version_3_reads_nothing_ahead() -> None:
