@@ -1,15 +1,16 @@
 """Runs of entries that one reader of a ledger has fetched, kept for the others that want them a little later.
 
-Invariant: the runs have up to _RECENT_BYTES_MAX as they are stored, and what readers made of their entries for each
-other takes about _DECODED_BYTES_MAX at most, however well the entries are compressed.
+Invariant: the runs of a ledger have up to _RECENT_BYTES_MAX as they are stored. What the readers of one client made of
+entries for each other takes about _DECODED_BYTES_MAX at most, however well the entries are compressed, and of however
+many ledgers a slow reader still holds runs.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 from ledger.reading.bookie_reads import Entry
 
@@ -23,23 +24,59 @@ _ENTRY_OVERHEAD_BYTES = 1000
 class Decoded(dict[int, Any]):
     """What readers made of the entries of a run, by entry id. To add to it, call `keep`."""
 
-    __slots__ = ("_recent", "byte_count")
+    __slots__ = ("__weakref__", "_budget")
 
-    def __init__(self, recent: RecentRuns) -> None:
+    def __init__(self, budget: DecodedBudget) -> None:
         super().__init__()
-        self._recent: RecentRuns | None = recent
-        self.byte_count = 0
+        self._budget: DecodedBudget | None = budget
 
     def keep(self, entry_id: int, made: Any, byte_count: int) -> None:
         """Keep it for the other readers of the run, if there is capacity for about `byte_count` bytes."""
-        if self._recent is not None and self._recent.reserve(self, byte_count):
+        if self._budget is not None and self._budget.reserve(self, byte_count):
             self[entry_id] = made
-            self.byte_count += byte_count
 
     def drop(self) -> None:
         """Keep nothing from now on."""
         self.clear()
-        self._recent = None
+        self._budget = None
+
+
+class DecodedBudget:
+    """Bounds what the readers of one client keep for each other of all runs, also of those that only a reader holds."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[ref[Decoded], int]] = {}
+        """Those that are not empty, with their bytes, in the order in which they began, by identity."""
+        self._bytes = 0
+
+    def reserve(self, decoded: Decoded, byte_count: int) -> bool:
+        """Whether `byte_count` bytes more may be kept there. What was made of other runs before is dropped for them.
+
+        Nothing of the same run is: the next reader begins with its first entry, and would find none of them if each
+        new one took the place of the oldest.
+        """
+        if byte_count > _DECODED_BYTES_MAX:
+            return False
+        key = id(decoded)
+        while self._bytes + byte_count > _DECODED_BYTES_MAX:
+            oldest = next(iter(self._kept), key)
+            if oldest == key:
+                return False
+            self._drop(oldest)
+        known, before = self._kept.get(key) or (ref(decoded, lambda _: self._release(key)), 0)
+        self._kept[key] = known, before + byte_count
+        self._bytes += byte_count
+        return True
+
+    def _drop(self, key: int) -> None:
+        found = self._kept[key][0]()
+        if found is not None:
+            found.drop()
+        self._release(key)
+
+    def _release(self, key: int) -> None:
+        """No reader can ask for it any more. It may be released already: a collection runs at any time."""
+        self._bytes -= self._kept.pop(key, (None, 0))[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +103,11 @@ class EntryRun:
 class RecentRuns:
     """The runs of one ledger that were fetched last."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoded: DecodedBudget) -> None:
+        self._decoded = decoded
         self._runs: dict[int, EntryRun] = {}
         """By the first entry, the oldest first."""
         self._bytes = 0
-        self._decoded: deque[Decoded] = deque()
-        """Those that are not empty, in the order in which they began."""
-        self._decoded_bytes = 0
-        self._is_closed = False
 
     def get(self, first: int) -> EntryRun | None:
         """The run that begins with this entry."""
@@ -81,36 +115,15 @@ class RecentRuns:
 
     def add(self, entries: Sequence[Entry]) -> EntryRun:
         """Keep the run of these entries, in place of the oldest ones."""
-        found = self._runs[entries[0].entry_id] = run_of(entries, Decoded(self))
+        found = self._runs[entries[0].entry_id] = run_of(entries, Decoded(self._decoded))
         self._bytes += _cost(found)
         while self._bytes > _RECENT_BYTES_MAX:
             self._bytes -= _cost(self._runs.pop(next(iter(self._runs))))
         return found
 
-    def reserve(self, decoded: Decoded, byte_count: int) -> bool:
-        """Whether `byte_count` bytes more may be kept there. What was made of other runs before is dropped for them.
-
-        Nothing of the same run is: the next reader begins with its first entry, and would find none of them if each
-        new one took the place of the oldest.
-        """
-        if byte_count > _DECODED_BYTES_MAX:
-            return False
-        while self._decoded_bytes + byte_count > _DECODED_BYTES_MAX:
-            if not self._decoded or self._decoded[0] is decoded:
-                return False
-            oldest = self._decoded.popleft()
-            self._decoded_bytes -= oldest.byte_count
-            oldest.drop()
-        if not decoded and not self._is_closed:
-            self._decoded.append(decoded)
-        self._decoded_bytes += byte_count
-        return True
-
     def close(self) -> None:
         """Refer to no run any more. Readers that have fetched some may still share what they make of them."""
-        self._is_closed = True
         self._runs.clear()
-        self._decoded.clear()
 
 
 def run_of(entries: Sequence[Entry], decoded: Decoded | None = None) -> EntryRun:

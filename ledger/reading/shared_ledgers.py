@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from ledger.errors import LogStoreError
 from ledger.model import EntryId, LedgerId
 from ledger.reading.bookie_reads import Entry
-from ledger.reading.entry_runs import EntryRun, RecentRuns, run_of
+from ledger.reading.entry_runs import DecodedBudget, EntryRun, RecentRuns, run_of
 from ledger.reading.read_handle import ReadHandle
 from ledger.shared_call import SharedCall
 from ledger.signal import Signal
@@ -40,6 +40,7 @@ class SharedLedgers:
         self._shared: dict[_Key, SharedLedger] = {}
         self._opening: dict[tuple[_Key, bool], SharedCall[SharedLedger]] = {}
         """By what is opened, and whether by fresh metadata."""
+        self._decoded = DecodedBudget()
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"", *, fresh: bool = True) -> SharedLedger:
         """As `LedgerClient.open`. Call `close` of what it returns once for each time it was returned."""
@@ -79,7 +80,9 @@ class SharedLedgers:
                     await handle.close()
                     await found.close()
                 return found
-            shared = self._shared[key] = SharedLedger(handle, lambda: self._forget(key, shared))
+            shared = self._shared[key] = SharedLedger(
+                handle, self._decoded, lambda: self._forget(key, shared)
+            )
             return shared
 
         opening = self._opening.get((key, fresh))
@@ -102,7 +105,13 @@ class SharedLedgers:
 class SharedLedger:
     """A handle on a ledger for any number of readers in one loop."""
 
-    def __init__(self, handle: ReadHandle, on_closed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        handle: ReadHandle,
+        decoded: DecodedBudget | None = None,
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`decoded`: that of its client, unless only one reader will have it."""
         self._handle = handle
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
@@ -113,7 +122,7 @@ class SharedLedger:
         self._poll: asyncio.Task[None] | None = None
         self._reads: dict[int, asyncio.Task[EntryRun | LogStoreError]] = {}
         """Under way, by the first entry."""
-        self._recent = RecentRuns()
+        self._recent = RecentRuns(decoded or DecodedBudget())
         self.readers = 0
         self.is_closed = False
 

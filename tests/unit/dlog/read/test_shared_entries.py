@@ -64,6 +64,35 @@ def test_what_is_decoded_for_others_is_bounded(
     play(request, scene)
 
 
+def test_what_is_decoded_for_others_is_bounded_across_ledgers(request: pytest.FixtureRequest) -> None:
+    """One of two readers returns nothing, and has fetched what the other one has decoded of each ledger."""
+    pytest.importorskip("zstandard")
+    ledger_ids, count = (3, 4, 5), COUNT // 2
+
+    async def scene(log: MemoryLog) -> None:
+        entry = entry_of(bytes(MESSAGE_BYTES), codec=Codec.ZSTD)
+        seals: dict[int, int] = {}
+        readers = log.reader(), log.reader()
+        for ledger_id in ledger_ids:
+            ledger = log.add_ledger(ledger_id, (b"first",))
+            await log.record(*ledger_ids[: ledger_ids.index(ledger_id) + 1], seals=seals)
+            if not seals:
+                assert [(await anext(reader)).payload for reader in readers] == [b"first"] * 2
+            else:
+                assert (await anext(readers[0])).payload == b"first"
+            ledger.entries += [entry] * count
+            ledger.confirm()
+            await poll(lambda: fetched(readers[1]) == count + len(seals) * (count + 1))
+            assert len(await payloads(readers[0], count)) == count
+            ledger.seal()
+            seals[ledger_id] = count
+        assert decoded_bytes() <= KEPT_BYTES_MAX + 2 * MESSAGE_BYTES
+        for reader in readers:
+            await reader.close()
+
+    play(request, scene)
+
+
 @pytest.mark.parametrize("fetch_entries_max", [1, COUNT])
 def test_an_entry_is_decoded_once_for_all_readers(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, fetch_entries_max: int

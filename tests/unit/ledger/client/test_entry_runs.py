@@ -7,7 +7,7 @@ import pytest
 from ledger.model import EntryId
 from ledger.reading import entry_runs
 from ledger.reading.bookie_reads import Entry
-from ledger.reading.entry_runs import Decoded, RecentRuns
+from ledger.reading.entry_runs import Decoded, DecodedBudget, RecentRuns
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def decoded_of(recent: RecentRuns, first: int) -> Decoded:
 
 
 def test_what_was_made_of_older_runs_is_dropped_first() -> None:
-    recent = RecentRuns()
+    recent = RecentRuns(DecodedBudget())
     old, new = decoded_of(recent, 0), decoded_of(recent, 10)
     for number in range(8):
         old.keep(number, "made", 1)
@@ -34,7 +34,7 @@ def test_what_was_made_of_older_runs_is_dropped_first() -> None:
 
 
 def test_the_beginning_of_a_run_is_kept_that_is_too_large() -> None:
-    recent = RecentRuns()
+    recent = RecentRuns(DecodedBudget())
     run = decoded_of(recent, 0)
     for number in range(10):
         run.keep(number, "made", 3)
@@ -43,7 +43,7 @@ def test_the_beginning_of_a_run_is_kept_that_is_too_large() -> None:
 
 def test_a_run_that_others_have_displaced_keeps_nothing_more() -> None:
     """A reader that has it still would displace what the others are at."""
-    recent = RecentRuns()
+    recent = RecentRuns(DecodedBudget())
     old, new = decoded_of(recent, 0), decoded_of(recent, 10)
     old.keep(0, "made", 5)
     new.keep(10, "made", 6)
@@ -52,7 +52,7 @@ def test_a_run_that_others_have_displaced_keeps_nothing_more() -> None:
 
 
 def test_what_exceeds_the_limit_alone_displaces_nothing() -> None:
-    recent = RecentRuns()
+    recent = RecentRuns(DecodedBudget())
     old, new = decoded_of(recent, 0), decoded_of(recent, 10)
     old.keep(0, "made", 5)
     new.keep(10, "made", 11)
@@ -61,11 +61,31 @@ def test_what_exceeds_the_limit_alone_displaces_nothing() -> None:
 
 def test_after_the_end_the_limit_still_holds() -> None:
     """Readers that have fetched a run to its end go on to the next ledger, and decode it later."""
-    recent = RecentRuns()
+    recent = RecentRuns(DecodedBudget())
     runs = [decoded_of(recent, first) for first in (0, 10)]
     runs[0].keep(0, "made", 4)
     recent.close()
     for number, run in enumerate(runs):
         run.keep(10 * number + 1, "made", 4)
-    assert [list(run) for run in runs] == [[0, 1], []]
+    assert [list(run) for run in runs] == [[], [11]]
     assert recent.get(0) is None
+
+
+def test_the_limit_is_that_of_all_ledgers() -> None:
+    """A slow reader still holds the run of the ledger before."""
+    budget = DecodedBudget()
+    old, new = decoded_of(RecentRuns(budget), 0), decoded_of(RecentRuns(budget), 0)
+    old.keep(0, "made", 8)
+    new.keep(0, "made", 3)
+    assert (dict(old), dict(new)) == ({}, {0: "made"})
+
+
+def test_a_run_that_no_reader_holds_counts_no_more() -> None:
+    recent = RecentRuns(DecodedBudget())
+    run, other = decoded_of(recent, 0), decoded_of(recent, 10)
+    run.keep(0, "made", 6)
+    other.keep(10, "made", 4)
+    recent.close()
+    del run
+    other.keep(11, "made", 6)
+    assert list(other) == [10, 11]
