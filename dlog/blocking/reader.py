@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dlog.arrow.record_batches import Made, RecordBatches
 
 _ITEMS_AT_ONCE = 64
-"""Entries decoded in one visit to the loop: a visit costs as much as decoding some dozen small ones."""
+"""Small entries decoded in one visit to the loop: a visit costs as much as decoding some dozen of them."""
 
 _NOTHING: Iterator[Any] = iter([])
 

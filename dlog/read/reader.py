@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from dlog.arrow.record_batches import RecordBatches
 
+_ITEMS_BYTES_MAX = 1024 * 1024
+"""Decoded in one call of `next_items`: next to that a call costs little, and entries may be well compressed."""
 _NOTHING: Iterator[Message] = iter(())
 _new: Any = tuple.__new__
 """What MessageId's constructor calls after three Python frames."""
@@ -120,6 +122,8 @@ class Reader:
         """Comes before what is fetched next; empty while `_entries` is not."""
         self._messages = _NOTHING
         self._batch: MessageBatch | None = None
+        self._body_bytes = 0
+        """Of the messages of the entry that was decoded last."""
         self._closed = False
         self._ended = False
         self._opening: _Opening | None = None
@@ -429,21 +433,29 @@ class Reader:
     ) -> list[tuple[MessageBatch | Gap, MessageId]]:
         """Up to `count_max` items, each with the position after it; an empty list at the end.
 
-        Waits only for the first. For callers to whom each call is expensive. A cancelled call loses nothing.
+        Waits only for the first. Fewer items if their messages have more than _ITEMS_BYTES_MAX together. For callers
+        to whom each call is expensive. A cancelled call loses nothing.
 
         Raises:
             NotYetError: none came before the loop's time `give_up_at`.
             The errors of iterating.
         """
+        self._body_bytes = 0
         first = await self.next_item(give_up_at=give_up_at)
         if first is None:
             return []
+        body_bytes = self._body_bytes
         found: list[tuple[MessageBatch | Gap, MessageId]] = [(first, self._position)]
-        while len(found) < count_max and (entry := next(self._entries, None)) is not None:
+        while (
+            len(found) < count_max
+            and body_bytes < _ITEMS_BYTES_MAX
+            and (entry := next(self._entries, None)) is not None
+        ):
             try:
                 batch = self._decode(entry)
             except Exception:  # noqa: BLE001 - the next call raises it again
                 break  # what came before it is returned first
+            body_bytes += self._body_bytes
             if batch is not None:
                 found.append((batch, self._position))
         return found
@@ -506,9 +518,10 @@ class Reader:
         assert fetched is not None
         decoded = fetched.decoded
         if decoded is not None and (known := decoded.get(entry.entry_id)) is not None:
-            return self._clip(known, fetched)
+            batch, self._body_bytes = known
+            return self._clip(batch, fetched)
         try:
-            batch, body_bytes = decode_batch(fetched.ledger_id, entry.entry_id, entry.payload)
+            batch, self._body_bytes = decode_batch(fetched.ledger_id, entry.entry_id, entry.payload)
         except BaseException as error:
             # The next call fails on the same entry again instead of skipping it. A list says how much is left.
             self._entries = iter([entry, *self._entries])
@@ -516,7 +529,8 @@ class Reader:
                 raise
             raise undecodable(error, self._log, fetched.ledger_id, entry.entry_id) from error
         if decoded is not None:
-            decoded.keep(entry.entry_id, batch, memory_bytes(batch, body_bytes))
+            made = batch, self._body_bytes
+            decoded.keep(entry.entry_id, made, memory_bytes(batch, self._body_bytes))
         return self._clip(batch, fetched)
 
     def _clip(self, batch: MessageBatch, fetched: Fetched) -> MessageBatch | None:

@@ -93,6 +93,18 @@ def test_what_is_decoded_for_others_is_bounded_across_ledgers(request: pytest.Fi
     play(request, scene)
 
 
+def test_a_call_for_many_entries_decodes_few_large_ones(request: pytest.FixtureRequest) -> None:
+    """For the second reader they are decoded already."""
+    pytest.importorskip("zstandard")
+
+    async def scene(log: MemoryLog) -> None:
+        for reader in await two_tails(log, entry_of(bytes(MESSAGE_BYTES), codec=Codec.ZSTD), ReaderConfig()):
+            assert len(await reader.next_items(COUNT)) == 3
+            await reader.close()
+
+    play(request, scene)
+
+
 @pytest.mark.parametrize("fetch_entries_max", [1, COUNT])
 def test_an_entry_is_decoded_once_for_all_readers(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, fetch_entries_max: int
