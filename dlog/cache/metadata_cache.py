@@ -20,7 +20,7 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
 from ledger.environment import Environment
-from ledger.errors import CorruptionError, LedgerNotFoundError, MetadataUnavailableError
+from ledger.errors import CorruptionError, LayoutMismatchError, LedgerNotFoundError, LogStoreError
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 from ledger.signal import Signal
@@ -116,19 +116,23 @@ class MetadataCache:
             MetadataUnavailableError: the metadata store cannot be reached. The logs are followed nevertheless, and
                 read as soon as it can be.
         """
-        new = [log for log in logs if log not in self._unwatch]
-        for log in new:
-            self._unwatch[log] = self._store.watch_record(
-                name_key(self._logs.root, log), partial(self.refresh, log)
-            )
-        await self._read_followed(new)
+        unread = [log for log in logs if log not in self._applied]
+        for log in unread:
+            if log not in self._unwatch:
+                self._unwatch[log] = self._store.watch_record(
+                    name_key(self._logs.root, log), partial(self.refresh, log)
+                )
+        await self._read_followed(unread)
 
     async def follow_ledgers(self, ledger_ids: Iterable[LedgerId]) -> None:
         """The same for the metadata of ledgers."""
-        new = [ledger_id for ledger_id in ledger_ids if ledger_id not in self._unwatch]
-        for ledger_id in new:
-            self._unwatch[ledger_id] = self._store.watch_ledger(ledger_id, partial(self.refresh, ledger_id))
-        await self._read_followed(new)
+        unread = [ledger_id for ledger_id in ledger_ids if ledger_id not in self._applied]
+        for ledger_id in unread:
+            if ledger_id not in self._unwatch:
+                self._unwatch[ledger_id] = self._store.watch_ledger(
+                    ledger_id, partial(self.refresh, ledger_id)
+                )
+        await self._read_followed(unread)
 
     def forget(self, key: LogName | LedgerId) -> None:
         """Do not follow it any more; it leaves the snapshot."""
@@ -168,7 +172,7 @@ class MetadataCache:
             dirty, self._dirty = list(self._dirty), {}
             try:
                 await self._read_and_replace(dirty)
-            except MetadataUnavailableError:
+            except LogStoreError:  # another cluster's store, too, may be there for a while only
                 self._dirty = {**dict.fromkeys(dirty), **self._dirty}
                 self._wanted.set()
                 await asyncio.sleep(backoff.next_s())
@@ -179,7 +183,7 @@ class MetadataCache:
         try:
             await self._read_and_replace(keys)
         except BaseException:
-            # They are watched, and are not new to the next call: without this only a change would have them read.
+            # They are watched: without this only a change, or another call, would have them read.
             for key in keys:
                 if key in self._unwatch:
                     self.refresh(key)
@@ -231,6 +235,10 @@ class MetadataCache:
                 return Changes(logs={key: await self._read_log(key)})
             return Changes(ledgers={key: await self._read_ledger(key)})
         except CorruptionError as error:
+            return Changes(damaged={key: str(error)})
+        except LayoutMismatchError as error:
+            if error.log is None:
+                raise  # of the store, not of this record
             return Changes(damaged={key: str(error)})
 
     async def _read_log(self, log: LogName) -> LogInfo | None:

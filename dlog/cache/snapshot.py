@@ -37,7 +37,7 @@ class Changes:
     logs: Mapping[LogName, LogInfo | None] = field(default_factory=dict)
     ledgers: Mapping[LedgerId, Versioned[LedgerMetadata] | None] = field(default_factory=dict)
     damaged: Mapping[LogName | LedgerId, str] = field(default_factory=dict)
-    """What could not be decoded, and why. It is in neither of the others."""
+    """What could not be decoded, or is another cluster's, and why. It is in neither of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,10 @@ class MetadataSnapshot:
     ledgers: Mapping[LedgerId, Versioned[LedgerMetadata]] = field(default_factory=dict)
     """Of the logs and ledgers that the cache follows."""
     damaged: Mapping[LogName | LedgerId, str] = field(default_factory=dict)
-    """Those whose newest value cannot be decoded, and why; above they stay as they were last read, if they were."""
+    """Those whose newest value cannot be decoded, or is another cluster's, and why.
+
+    Above they stay as they were last read, if they were.
+    """
 
     # ---- contains
 

@@ -6,21 +6,23 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dlog.cache.metadata_cache import MetadataCache
+from dlog.cache.metadata_cache import _BOOKIES, MetadataCache
 from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_keys import record_key
+from dlog.format.log_metadata import encode_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
 from ledger.environment import SystemEnvironment
-from ledger.errors import MetadataUnavailableError
+from ledger.errors import LayoutMismatchError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
-from ledger.model import LedgerId
+from ledger.model import BookieSet, LedgerId
 from tests.helpers.metadata.drivers import eventually, new_metadata
 
 ORDERS, OTHERS = LogName(namespace="default", name="orders"), LogName(namespace="default", name="others")
@@ -155,6 +157,56 @@ async def test_a_log_that_was_never_readable_is_only_among_the_damaged() -> None
         assert not cache.snapshot.contains_log(ORDERS)
         cache.forget(ORDERS)
         assert not cache.snapshot.damaged
+
+
+async def test_a_record_of_another_cluster_leaves_the_others_alone() -> None:
+    """As a restored backup brings it."""
+    async with cached() as (cache, logs, store):
+        orders, others = await logs.create(ORDERS), await logs.create(OTHERS)
+        await cache.follow_logs([ORDERS, OTHERS])
+        read = await logs.read(orders)
+        foreign = encode_record(replace(read.value, instance_id="another"))
+        await store.write_record(record_key(logs.root, ORDERS, orders.log_uuid), foreign, read.version)
+        await eventually(lambda: ORDERS in cache.snapshot.damaged)
+        assert "belongs to cluster another" in cache.snapshot.damaged[ORDERS]
+        await change(logs, others, 5)
+        await eventually(lambda: cache.snapshot.logs[OTHERS].record.last_ledger_id == 5)
+
+
+async def test_the_bookies_are_read_again_after_a_store_of_another_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cached() as (cache, _, store):
+        honest, asked = store.bookies, 0
+
+        async def other() -> BookieSet:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                raise LayoutMismatchError("another cluster is there")
+            return await honest()
+
+        monkeypatch.setattr(store, "bookies", other)
+        cache.refresh(_BOOKIES)
+        await eventually(lambda: asked == 2)
+
+
+async def test_two_that_follow_a_log_both_wait_for_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cached() as (cache, logs, _):
+        await logs.create(ORDERS)
+        honest, may_answer = logs.find, asyncio.Event()
+
+        async def slow(log: LogName) -> LogRef:
+            await may_answer.wait()
+            return await honest(log)
+
+        monkeypatch.setattr(logs, "find", slow)
+        first = asyncio.create_task(cache.follow_logs([ORDERS]))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(may_answer.set)
+        await cache.follow_logs([ORDERS])
+        assert cache.snapshot.contains_log(ORDERS)
+        await first
 
 
 async def test_an_error_of_a_listener_is_raised_at_the_end() -> None:
