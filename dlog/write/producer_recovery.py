@@ -14,6 +14,7 @@ from dlog.format.producer_snapshot import LastMessage, decode_snapshot
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.model import MessageId
 from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 
@@ -32,6 +33,7 @@ async def find_producers(
 ) -> Producers:
     """The last message of each producer at the end of the log's sealed ledgers.
 
+    `given_up`: ledgers whose loss is accepted: one of them that does not exist is passed over.
     `last_envelopes`: of the last entries of some of them. A log without producers is then not read at all.
 
     Raises:
@@ -43,12 +45,18 @@ async def find_producers(
     """
     newer = None
     async for one in listed.walk_back():
-        if one.seal is None or one.seal.last_entry < 0 or one.ledger_id in given_up:
+        if one.seal is None or one.seal.last_entry < 0:
             continue
         last = last_envelopes.get(one.ledger_id)
         if last is not None and last.producers is None:
             return {}
-        handle = await ledgers.open(one.ledger_id, password)
+        try:
+            handle = await ledgers.open(one.ledger_id, password)
+        except LedgerNotFoundError:
+            # One that is given up and exists is not lost: readers see its messages, so its producers count.
+            if one.ledger_id in given_up:
+                continue
+            raise
         try:
             producers = await read_producers(handle)
         finally:

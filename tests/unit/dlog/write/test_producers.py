@@ -751,3 +751,35 @@ async def test_a_writer_whose_producers_cannot_be_read_appends_and_learns_them_l
         writer.abort()
         writer = await client.open_writer(LOG)
         assert (await writer.producer("a")).last_sequence == 4
+
+
+async def test_a_ledger_that_is_given_up_and_exists_keeps_its_producers() -> None:
+    async with scripted_log() as log, log.client() as client:
+        async with client.open_writer(LOG, create=True) as writer:
+            await (await writer.producer("a")).append(b"a", sequence=3)
+            given_up = current(writer)
+        async with client.open_writer(LOG, given_up=[given_up]) as writer:
+            producer = await writer.producer("a")
+            assert producer.last_sequence == 3
+            assert (await producer.append(b"a", sequence=3)).new == 0
+        assert await read(client) == [b"a"]
+
+
+async def test_instead_of_a_lost_ledger_that_is_given_up_the_one_before_has_the_producers() -> None:
+    """The ledgers after it point to it: it was lost before they were opened. It is not fenced, so it stays listed."""
+    async with scripted_log() as log, log.client() as client:
+        async with client.open_writer(LOG, create=True) as writer:
+            producer = await writer.producer("a")
+            await producer.append(b"a", sequence=3)
+            await writer.rotate()
+            await producer.append(b"b", sequence=4)
+            lost = current(writer)
+        for bookie in log.bookies:
+            del bookie.entries[lost, 0]
+        for _ in range(2):
+            async with client.open_writer(LOG) as writer:
+                await writer.append(b"plain")
+        await client.ledgers.delete(lost)
+        async with client.open_writer(LOG, given_up=[lost]) as writer:
+            assert lost in writer.record.ledger_ids
+            assert (await writer.producer("a")).last_sequence == 3
