@@ -277,12 +277,18 @@ class LogMetadataStore:
 
         Raises:
             LogNotFoundError: the log was deleted.
+            ContendedError: others changed it in every round.
             MetadataUnavailableError, MetadataOutcomeUnknownError: it may be unchanged.
         """
-        read = await self.read(ref)
-        touched = replace(read.value, nonce=self._environment.token())
-        # If it is refused, the record was changed after it was read here, which has the same effect.
-        await self.compare_and_set(ref, touched, read.version, limit_s=TOUCH_S_MAX)
+        rounds = Rounds(self._environment, f"the record of log {ref}")
+        while True:
+            read = await self.read(ref)
+            touched = replace(read.value, nonce=self._environment.token())
+            answer = await self.compare_and_set(ref, touched, read.version, limit_s=TOUCH_S_MAX)
+            if isinstance(answer, Applied):
+                return
+            # What came first may be a change of the owner's own, after which it reads no requests.
+            await rounds.again()
 
     async def remove_unused_pages(self, ref: LogRef, record: LogMetadata, version: int) -> int:
         """Remove the pages that the record of this version does not refer to; return their number.

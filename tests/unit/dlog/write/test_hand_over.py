@@ -16,6 +16,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
+from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import (
     LogNotFoundError,
@@ -24,11 +25,15 @@ from dlog.errors import (
     TakeoverLostError,
     WriterDeposedError,
 )
-from dlog.model import MessageId, OwnerRequest, RequestKind, RequestState
+from dlog.metadata.log_ref import LogRef
+from dlog.model import LogMetadata, MessageId, OwnerRequest, RequestKind, RequestState
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.takeover_runner import new_owner
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
+from tests.helpers.ledger.scripted_bookies import GUARD_S
+from tests.helpers.log.scripted_log import scripted_log
+from tests.helpers.log.scripted_writer import settled_writer
 
 LOG = "orders"
 ANSWER_S = LogConfig().owner_answer_s
@@ -343,6 +348,29 @@ def test_a_damaged_request_is_replaced() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("kind", [RequestKind.ROTATE, RequestKind.HAND_OVER])
+async def test_an_owner_that_rotates_just_before_it_is_woken_sees_the_request(kind: RequestKind) -> None:
+    """Its own rotation does not make it read what it is asked (dlog/write/record_watch.py)."""
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await settled_writer(client, LOG)
+        change = other.logs.compare_and_set
+
+        async def late(
+            ref: LogRef, record: LogMetadata, version: int, *, limit_s: float | None = None
+        ) -> Applied | NotOurs:
+            other.logs.compare_and_set = change  # type: ignore[method-assign]
+            await writer.append(b"one")
+            await writer.rotate()
+            return await change(ref, record, version, limit_s=limit_s)
+
+        other.logs.compare_and_set = late  # type: ignore[method-assign]
+        if kind is RequestKind.ROTATE:
+            await other.rotate(LOG)
+            return
+        async with other.open_writer(LOG, wait_for_current_owner=GUARD_S):
+            assert "was handed over" in str(writer.refusal)
+
+
 # ---- rotation
 
 
@@ -363,6 +391,19 @@ def test_a_live_writer_rotates_when_asked_and_goes_on(seed: int) -> None:
         assert writing.acked[-1].ledger_id == record.ledger_ids[-1]
 
     play(scene, seed=seed)
+
+
+def test_a_writer_that_rotates_all_the_time_sees_each_request() -> None:
+    config = LogConfig(rotation=RotationLimits(entries_max=30, interval_min_s=0.001))
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        for _ in range(100):
+            await client.rotate(LOG)
+        async with client.open_writer(LOG, wait_for_current_owner=30):
+            assert writing.writer is not None
+            assert "was handed over" in str(writing.writer.refusal)
+
+    play(scene, config=config)
 
 
 def test_an_empty_ledger_and_a_closed_log_are_left_as_they_are() -> None:
