@@ -41,6 +41,8 @@ class OwnerInbox:
         self._seen: Versioned[LogMetadata] | None = None
         self._reading = False
         self._read_again = False
+        self._answering: int | None = None
+        """The nonce of the request whose answer may be stored although this writer does not know that yet."""
         self._loop = asyncio.get_running_loop()
         self._read_at = self._loop.time()
 
@@ -81,9 +83,12 @@ class OwnerInbox:
         self._read_at = self._loop.time()
         epoch = self._seen.value.epoch
         request = await self._requests.read(self._ref)
-        if request is None or request.state is not RequestState.OPEN or request.epoch != epoch:
+        if request is None or request.epoch != epoch or not self._is_new(request):
             return
-        if not await self._requests.answer(self._ref, request, RequestState.SEEN):
+        self._answering = request.nonce
+        is_answered = await self._requests.answer(self._ref, request, RequestState.SEEN)
+        self._answering = None
+        if not is_answered:
             self._read_again = True
             return
         match request.kind:
@@ -93,6 +98,11 @@ class OwnerInbox:
                 self._on_hand_over(request.requester)
             case RequestKind.ANSWER:
                 pass
+
+    def _is_new(self, request: OwnerRequest) -> bool:
+        """Whether it is still to be executed: one whose answer was stored, but lost on its way here, is."""
+        in_doubt = request.state is RequestState.SEEN and request.nonce == self._answering
+        return request.state is RequestState.OPEN or in_doubt
 
     async def _rotate(self, request: OwnerRequest) -> None:
         try:
