@@ -147,6 +147,8 @@ class LogClient:
         self._retention = LogRetention(store, self.logs, self.admin, self._environment)
         self._opening = WriterOpening(self.logs, self.ledgers, self._retention, self.config)
         self._writers: dict[LogWriter, None] = {}
+        self._openings: set[asyncio.Timeout] = set()
+        """Of writers that are being opened: each expires when the client is closed."""
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
         self._slow_polls = SlowPolls(self.ledgers.environment.rng)
@@ -182,7 +184,7 @@ class LogClient:
 
         Writers are closed first: each waits for the outcome of every append it has accepted (`LogWriter.close`). If
         cancelled, appends in flight end indeterminate and those not sent are aborted; everything is closed all the
-        same.
+        same. An `open_writer` that is under way ends with ConfigurationError.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
@@ -211,6 +213,8 @@ class LogClient:
 
         No `finally` waits here: a process that is killed in the simulator drops this coroutine where it is.
         """
+        for opening in self._openings:
+            opening.reschedule(asyncio.get_running_loop().time())
         for writer in list(self._writers):
             writer.abort()
         errors: list[Exception] = []
@@ -298,7 +302,7 @@ class LogClient:
             UnauthorizedError: `config.password` is not the password of the log's ledgers.
             ConfigurationError: `wait_for_current_owner` is negative, `hand_over` is false without it,
                 `on_takeover_lost` is unknown, or the log has more producers than `ledger.entry_bytes_max` leaves
-                capacity for.
+                capacity for; or the client was closed in the meantime, and the takeover may have happened.
 
         Source: docs/log-semantics.md#rule-20 to #rule-23.
         """
@@ -315,12 +319,35 @@ class LogClient:
         wait: OwnerWait | None,
         on_lost: OnTakeoverLost,
     ) -> LogWriter:
-        writer = await self._opening.open(
-            self.name(log), create=create, given_up=given_up, wait=wait, on_lost=on_lost
-        )
+        self._check_open(log)
+        ended_by_close = asyncio.timeout(None)
+        try:
+            async with ended_by_close:
+                self._openings.add(ended_by_close)
+                try:
+                    writer = await self._opening.open(
+                        self.name(log), create=create, given_up=given_up, wait=wait, on_lost=on_lost
+                    )
+                finally:
+                    self._openings.discard(ended_by_close)
+        except TimeoutError:
+            if ended_by_close.expired():
+                self._check_open(log)
+            raise
+        try:
+            self._check_open(log)
+        except ConfigurationError:
+            writer.abort()
+            raise
         self._writers[writer] = None
         writer.over.add_done_callback(lambda _: self._writers.pop(writer, None))
         return writer
+
+    def _check_open(self, log: str) -> None:
+        if self._releasing is not None:
+            raise ConfigurationError(
+                f"the client was closed before the writer of log {log} was open: connect again"
+            )
 
     # ---- reading
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 
 import pytest
 
 from dlog import aio
 from dlog.errors import LogNotFoundError
+from ledger.errors import ConfigurationError
+from tests.helpers.ledger.scripted_bookies import GUARD_S, until
 from tests.helpers.log.blocking_log import blocking_log
-from tests.helpers.log.scripted_log import payloads, scripted_log
+from tests.helpers.log.scripted_log import payloads, scripted_log, store_of
 
 
 async def test_a_writer_is_entered_or_awaited() -> None:
@@ -61,6 +64,41 @@ async def test_an_opening_cancelled_at_any_time_leaves_no_writer_behind() -> Non
 
 async def _append(opening: aio.Opening[aio.LogWriter]) -> None:
     async with opening as writer:
+        await writer.append(b"one")
+
+
+async def test_an_opening_of_a_client_that_is_closed_at_any_time_leaves_no_writer_behind() -> None:
+    """Closed at each turn of the loop: the opening fails, or its writer has been closed."""
+    async with scripted_log() as log:
+        ended = 0
+        for turns in range(1, 400):
+            async with log.client() as client:
+                task = asyncio.create_task(client.open_writer("orders", create=True))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                was_open = task.done()
+                async with asyncio.timeout(GUARD_S):
+                    await client.close()
+                    await asyncio.wait([task])
+                assert client.writers == frozenset()
+                if was_open:
+                    break
+                with pytest.raises(ConfigurationError, match=r"client was closed .* log orders"):
+                    await task
+                ended += 1
+        assert ended > 10
+
+
+async def test_a_standby_ends_with_its_client() -> None:
+    async with scripted_log() as log, log.client() as owner, log.client() as client:
+        writer = await owner.open_writer("orders", create=True)
+        standby = asyncio.create_task(
+            client.open_writer("orders", wait_for_current_owner=math.inf, hand_over=False)
+        )
+        await until(lambda: store_of(client).answered.count("read_record") > 5)
+        await client.close()
+        with pytest.raises(ConfigurationError, match="client was closed"):
+            await asyncio.wait_for(standby, GUARD_S)
         await writer.append(b"one")
 
 
