@@ -6,6 +6,10 @@ What waits to cross counts against the writer's buffer: a call waits while both 
 Invariant: an interrupted call is in the queue or it is not, and the next call wakes the loop if the interrupted one
 has not. For this the loop counts the wakes it has served, and a caller notes the wake it has asked for only after
 asking: the worst effect of an interrupt is one wake too many.
+
+Invariant: the handler of a signal may use the writer in whose call it has interrupted the thread. So the lock is
+reentrant, what it guards is right when it is entered again at any function call, and the loop, for which the handler
+may wait, never takes it.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from dlog.blocking.deadline import Deadline
@@ -43,9 +48,11 @@ class Crossing:
         self._thread = thread
         self._board = board
         self._writer = writer
-        self._calls: deque[tuple[Message | None, Call | None, int, Pending[Any]]] = deque()
-        self._lock = threading.Lock()
+        self._calls: deque[tuple[Pending[Any], Message | None, Call | None, int]] = deque()
+        self._lock = threading.RLock()
         self._refusal: LogStoreError | None = None
+        self._ended = False
+        """The loop ends: what is queued from now on would not cross."""
         self._asked = self._served = 0
         self._task: asyncio.Task[None] | None = None
         self._bytes_put = self._bytes_crossed = 0
@@ -64,7 +71,7 @@ class Crossing:
 
         Raises:
             QueueFullError: there was none until the deadline; the call is not queued.
-            WriterDeposedError, AppendAbortedError: the writer has ended.
+            WriterDeposedError, AppendAbortedError: the writer has ended; the call is not queued.
         """
         pending: Pending[Any] = Pending(self._board)
         if len(self._calls) >= _CALLS_MAX or self._bytes_put - self._bytes_crossed >= self._free_bytes:
@@ -100,9 +107,14 @@ class Crossing:
 
     def _append(self, message: Message | None, call: Call | None, size: int, pending: Pending[Any]) -> None:
         self._bytes_put += size
-        self._calls.append((message, call, size, pending))
+        queued = (pending, message, call, size)
+        self._calls.append(queued)
         if self._asked <= self._served:
             self._ask()
+        if self._ended:
+            with suppress(ValueError):  # queued before the loop ended: it has failed it
+                self._calls.remove(queued)
+                raise self._closed_error()
 
     def refuse(self, error: LogStoreError) -> None:
         """Accept no more calls, with this error as the reason."""
@@ -158,7 +170,7 @@ class Crossing:
     async def _cross_run(self) -> None:
         crossed = 0
         for _ in range(min(_RUN, len(self._calls))):
-            message, call, size, pending = self._calls.popleft()
+            pending, message, call, size = self._calls.popleft()
             crossed += size
             try:
                 if message is None:
@@ -187,9 +199,11 @@ class Crossing:
 
     def _refuse_the_rest(self) -> None:
         """The loop ends; a caller in another thread must not wait indefinitely."""
-        self.refuse(self._closed_error())
-        while self._calls:
-            self._calls.popleft()[3].fail(self._closed_error())
+        self._refusal = self._refusal or self._closed_error()
+        self._ended = True  # before the queue is emptied: a caller looks at it after it has queued
+        with suppress(IndexError):  # it is empty, perhaps because a caller has taken its call back
+            while True:
+                self._calls.popleft()[0].fail(self._closed_error())
 
     def _closed_error(self) -> AppendAbortedError:
         return AppendAbortedError(

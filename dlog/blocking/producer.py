@@ -32,7 +32,7 @@ class Producer:
     def __init__(self, crossing: Crossing, producer: LogProducer) -> None:
         self._crossing = crossing
         self._target = producer
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the handler of a signal may call this producer (crossing.py)
         self._left_out: LeftOut = ()
         """What has found no buffer space, or was interrupted, since the last append that crossed to the loop: the next
         one takes it along, so that it does not pass what is missing."""
@@ -141,13 +141,19 @@ class Producer:
             # Any other error of the log means that nothing more is accepted. An interrupted call may be queued after
             # all: then the loop comes to it before the next one, and finds nothing missing.
             if isinstance(error, QueueFullError) or not isinstance(error, LogStoreError):
-                with self._lock:
-                    self._left_out = leave_out(
-                        self._left_out, first_sequence, first_sequence + batch.count - 1
-                    )
+                self._leave_out(first_sequence, first_sequence + batch.count - 1)
             raise
         if left_out:
             with self._lock:
                 if self._left_out is left_out:
                     self._left_out = ()
         return pending
+
+    def _leave_out(self, first: int, last: int) -> None:
+        with self._lock:
+            while True:
+                before = self._left_out
+                after = leave_out(before, first, last)
+                if self._left_out is before:  # else the handler of a signal has changed it
+                    self._left_out = after
+                    return
