@@ -197,8 +197,10 @@ class TakeoverRunner:
                 self.waited = True
                 return self._machine.on_waited()
             case CreateLedger(epoch):
-                early, self._early = self._early, None
+                early = self._early
                 self._active_ledger = await (self._maker.create(epoch) if early is None else early)
+                # Not before: a cancellation in the turn in which it is made must still find it.
+                self._early = None
                 await linger("takeover.slow-candidate")
                 return self._machine.on_ledger_created(self._active_ledger.ledger_id, self._stamp())
             case WriteRecord(record, version):

@@ -12,8 +12,8 @@ from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import DataLossError, ShrinkRefusedError
 from dlog.model import MessageId
-from dlog.write.active_ledger import LedgerMaker
-from dlog.write.takeover_runner import new_owner
+from dlog.write.active_ledger import ActiveLedger, LedgerMaker
+from dlog.write.takeover_runner import TakeoverRunner, new_owner
 from ledger.errors import LedgerRecoveryError
 from ledger.model import LedgerId
 from tests.helpers.ledger.scripted_bookies import until
@@ -224,3 +224,38 @@ async def test_a_damaged_log_bars_the_sweep_of_no_other() -> None:
         left = await ledgers_of(client)
         assert orphan not in left
         assert set(kept) <= set(left)
+
+
+async def test_a_takeover_that_is_cancelled_as_its_ledger_is_made_leaves_no_open_handle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted_log() as log, log.client() as owner, log.client() as candidate:
+        await (await owner.open_writer("orders", create=True)).append(b"one")
+        fenced = asyncio.Event()
+        create, create_early = LedgerMaker.create, TakeoverRunner._create_early
+        made: list[ActiveLedger] = []
+
+        async def late(self: LedgerMaker, epoch: int) -> ActiveLedger:
+            await fenced.wait()
+            made.append(await create(self, epoch))
+            return made[-1]
+
+        def begin(self: TakeoverRunner) -> None:
+            create_early(self)
+            assert self._early is not None
+            self._early.add_done_callback(lambda _: opening.cancel())
+            monkeypatch.setattr(self._machine, "on_fenced", fenced_with(self._machine.on_fenced))
+
+        def fenced_with(on_fenced: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **options: Any) -> Any:
+                fenced.set()
+                return on_fenced(*args, **options)
+
+            return call
+
+        monkeypatch.setattr(LedgerMaker, "create", late)
+        monkeypatch.setattr(TakeoverRunner, "_create_early", begin)
+        opening = asyncio.create_task(candidate.open_writer("orders"))
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert [one.detached for one in made] == [True]
