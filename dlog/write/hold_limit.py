@@ -48,7 +48,11 @@ class HoldLimit:
         self._error: LogStoreError | None = None
         """The last one that kept a ledger from taking appends; named to callers that wait."""
         self._reported = ""
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
         self._stall: asyncio.TimerHandle | None = None
+        self._stalled_at = 0.0
+        """In loop time; without the time in which this process was stopped."""
         self._deadline = AppendDeadline(
             self._limit_s,
             clock,
@@ -84,6 +88,7 @@ class HoldLimit:
             self._tasks.cancel(self._stall)
             self._stall = None
         elif stalled and self._stall is None:
+            self._stalled_at = self._loop.time()
             self._stall = self._tasks.later(self._limit_s, self._on_stall)
 
     def stop(self) -> None:
@@ -115,6 +120,13 @@ class HoldLimit:
         )
 
     def _on_stall(self) -> None:
+        now = self._loop.time()
+        self._clock.note_timer(now, self._stalled_at + self._limit_s)
+        resumed_at = self._clock.resumed_at
+        if resumed_at > self._stalled_at:
+            self._stalled_at = resumed_at
+            self._stall = self._tasks.later(max(0.001, resumed_at + self._limit_s - now), self._on_stall)
+            return
         because = "" if self._error is None else f" ({self._error})"
         self._give_up(
             AppendAbortedError(

@@ -8,9 +8,12 @@ from unittest import mock
 
 import pytest
 
+from dlog.core.rotation import Phase
 from dlog.write import append_deadline
 from dlog.write.append_deadline import AppendDeadline, DeadlineClock
 from tests.helpers.ledger.scripted_bookies import until
+from tests.helpers.log.scripted_log import scripted_log, store_of
+from tests.helpers.log.scripted_writer import settled_writer
 
 
 class Watched:
@@ -82,6 +85,34 @@ async def test_time_in_which_this_process_was_stopped_does_not_count(monkeypatch
     await until(lambda: watched.overdue_at is not None)
     assert watched.overdue_at is not None
     assert watched.overdue_at - resumed >= 0.25
+
+
+async def test_a_stop_of_this_process_while_a_ledger_is_replaced_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(append_deadline, "_PAUSE_S", 0.1)
+    async with scripted_log() as log, log.client(hold_limit_s=0.5) as client:
+        writer = await settled_writer(client, "orders")
+        await writer.append(b"one")
+        closing = store_of(client).held["write_ledger"] = asyncio.Event()
+        rotating = asyncio.ensure_future(writer.rotate())
+        await until(lambda: writer._rotation.phase is Phase.CLOSING)
+        pending = await writer.submit(b"two")
+        time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does to the loop
+        closing.set()
+        await asyncio.gather(rotating, pending)
+        assert writer.active
+
+
+async def test_a_ledger_that_cannot_be_replaced_in_time_ends_the_writer() -> None:
+    async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
+        writer = await settled_writer(client, "orders")
+        await writer.append(b"one")
+        store_of(client).held["write_ledger"] = asyncio.Event()
+        rotating = asyncio.ensure_future(writer.rotate())
+        await until(lambda: not writer.active)
+        assert "could not be written for 0.3 s" in str(writer.refusal)
+        await asyncio.gather(rotating, return_exceptions=True)
 
 
 async def test_deadlines_share_one_timer() -> None:
