@@ -13,6 +13,7 @@ import atexit
 import logging
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
@@ -41,6 +42,7 @@ from dlog.read.reader import Reader as AsyncReader
 from dlog.read.resolution import Resolution
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
+from ledger.errors import ConfigurationError
 from ledger.inspection.copies import LedgerCopies
 from ledger.model import LedgerId
 
@@ -246,11 +248,18 @@ class Client:
         """
         if self._thread.forked:
             return
-        if self._thread.usable:
-            self._thread.check()
+        try:
+            if self._thread.usable:
+                self._thread.check()
+        except ConfigurationError:
+            if not self._thread.closed:
+                raise
         try:
             if self._thread.usable:
                 self._settle(timeout_s)
+        except ConfigurationError:
+            if not self._thread.closed:  # else another thread has closed it first
+                raise
         finally:
             self._thread.close()
         found = [writer.unread_failures() for writer in self._writers]
@@ -268,7 +277,8 @@ class Client:
         except CallTimeoutError:  # perhaps before it had begun
             self._thread.run(self._give_up)
         except BaseException:  # Ctrl-C
-            self._thread.run(self._give_up)
+            with suppress(ConfigurationError):  # closed by another thread
+                self._thread.run(self._give_up)
             raise
 
     async def _close(self) -> None:
