@@ -49,7 +49,10 @@ class RepairLock(Protocol):
         """
 
     async def release(self) -> None:
-        """Let others have it. Returns quietly if it is lost already."""
+        """Let others have it. Returns quietly if it is lost already.
+
+        If this raises, the lock may still be held, and other tasks of this process do not get it: call again.
+        """
 
 
 class Candidacy(Protocol):

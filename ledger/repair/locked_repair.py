@@ -8,12 +8,19 @@ and metadata still changes by compare-and-set; but the mark is left to whoever h
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 
 from ledger.client import LedgerClient
 from ledger.core.placement import Vacancies, can_replace
-from ledger.errors import LedgerNotFoundError, MetadataVersionError, RecordNotFoundError, UnavailableError
+from ledger.errors import (
+    LedgerNotFoundError,
+    LogStoreError,
+    MetadataVersionError,
+    RecordNotFoundError,
+    UnavailableError,
+)
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.repair_store import RepairLock, UnderReplicated
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, Versioned
@@ -21,6 +28,8 @@ from ledger.repair.config import RepairConfig
 from ledger.repair.core.fragments import open_ensemble
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.outcome import LedgerOutcome
+
+_log = logging.getLogger(__name__)
 
 
 class _Slot:
@@ -60,9 +69,17 @@ class LockedRepair:
         self._slots = asyncio.Semaphore(config.ledgers_at_once)
         self._attempts: dict[LedgerId, tuple[Versioned[UnderReplicated], EntryId]] = {}
         """Ledgers that stay marked: the mark, and through which entry everything was read because of it."""
+        self._unreleased: list[RepairLock] = []
+        """Locks whose release failed. The session that took them lives on, so they would keep out other clients."""
 
     async def close(self) -> None:
+        await self.release_again()
         await self._repair.close()
+
+    async def release_again(self) -> None:
+        """Release the locks whose release failed before, until one fails again."""
+        while self._unreleased and await self._release(self._unreleased.pop(0)):
+            pass
 
     async def of_mark(self, ledger_id: LedgerId) -> LedgerOutcome | None:
         """Repair a marked ledger and remove its mark. None: another worker has it, or the mark is gone."""
@@ -108,13 +125,27 @@ class LockedRepair:
     ) -> LedgerOutcome | None:
         # The slot first: a ledger that waits for its turn here is left to other workers.
         async with _Slot(self._slots) as slot:
+            await self.release_again()
             lock = await self._ledgers.store.repair.lock(ledger_id, self._holder)
             if lock is None:
                 return None
             try:
                 return await work(lock, slot)
             finally:
-                await lock.release()
+                await self._release(lock)
+
+    async def _release(self, lock: RepairLock) -> bool:
+        """False if it failed, which changes nothing about the outcome of the repair: it is tried again later."""
+        is_released = False
+        try:
+            await lock.release()
+            is_released = True
+        except LogStoreError as error:
+            _log.warning("the lock of ledger %s is not released yet, and will be: %s", lock.ledger_id, error)
+        finally:
+            if not is_released:
+                self._unreleased.append(lock)
+        return is_released
 
     async def _with_grace(self, ledger_id: LedgerId, scope: Scope, slot: _Slot) -> LedgerOutcome:
         outcome = await self._repair.repair(ledger_id, scope)

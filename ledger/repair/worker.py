@@ -96,6 +96,7 @@ class Worker:
 
     async def _pass(self) -> None:
         """Begin with every marked ledger whose pause is over."""
+        await self._locked.release_again()
         if not await self._ledgers.store.repair.enabled():
             return
         marked: set[LedgerId] = set()

@@ -18,7 +18,6 @@ from ledger.errors import LogStoreError
 from ledger.inspection.copy_audit import SILENCE_S
 from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes
 from ledger.repair.autorecovery import run_autorecovery
-from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth, FragmentChecker, Held
 from ledger.repair.copying.copier import Copied, Copier
 from ledger.repair.draining import Draining
@@ -26,57 +25,22 @@ from ledger.repair.errors import BookieRunningError
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.locked_repair import LockedRepair
 from ledger.writing.write_handle import WriteHandle
-
-FOUR = ClusterConfig(bookies=4)
-THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
-QUICK = RepairConfig(lost_bookie_delay_s=5, open_ledger_grace_s=20.0, poll_s=2.0, retry_first_s=2.0)
-
-
-async def written(
-    ledgers: LedgerClient, count: int = 40, quorum: QuorumSizes = THREE_OF_THREE, *, close: bool = True
-) -> LedgerId:
-    handle = await ledgers.create(quorum)
-    await asyncio.gather(*(handle.add(b"%d" % number) for number in range(count)))
-    if close:
-        await handle.close()
-    return handle.ledger_id
-
-
-async def member(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> int:
-    """The number of a bookie in the ledger's last ensemble."""
-    ensemble = (await ledgers.store.read_ledger(ledger_id)).value.last_fragment.ensemble
-    return next(number for number, each in enumerate(cluster.bookies) if each.bookie_id == ensemble[0])
+from tests.helpers.simulation.lost_bookies import (
+    FOUR,
+    QUICK,
+    THREE_OF_THREE,
+    gone,
+    lose_one,
+    member,
+    names,
+    unmarked,
+    until,
+    written,
+)
 
 
 def ensemble_of(handle: WriteHandle, fragment: int) -> tuple[BookieId, ...]:
     return handle.metadata.fragments[fragment].ensemble
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(600):
-        while not await condition():  # noqa: ASYNC110 -- what is waited for is in other processes
-            await asyncio.sleep(0.5)
-
-
-async def gone(ledgers: LedgerClient, bookie_id: BookieId) -> None:
-    """Return once the bookie is not registered any more."""
-
-    async def absent() -> bool:
-        return (await ledgers.store.bookies()).find(bookie_id) is None
-
-    await until(absent)
-
-
-async def names(ledgers: LedgerClient, ledger_id: LedgerId, bookie_id: BookieId) -> bool:
-    return bookie_id in (await ledgers.store.read_ledger(ledger_id)).value.members()
-
-
-async def lose_one(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> BookieId:
-    """For good, with its disks."""
-    number = await member(cluster, ledgers, ledger_id)
-    cluster.bookies[number].lose(host_too=True)
-    await gone(ledgers, cluster.bookies[number].bookie_id)
-    return cluster.bookies[number].bookie_id
 
 
 async def copies(ledgers: LedgerClient, ledger_id: LedgerId) -> list[str]:
@@ -224,10 +188,6 @@ async def while_repaired(
     await until(condition)
     for number in range(processes):
         cluster.kill(f"autorecovery-{number}")
-
-
-async def unmarked(ledgers: LedgerClient) -> bool:
-    return not [mark async for mark in ledgers.store.repair.marks()]
 
 
 def test_auditors_and_workers_repair_what_a_lost_bookie_had() -> None:

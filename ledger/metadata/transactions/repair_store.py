@@ -95,8 +95,9 @@ class KeyValueRepair:
         await self._write(partial(repair.clear_mark, ledger_id=ledger_id, version=version, session=session))
 
     async def release(self, ledger_id: LedgerId, session: str) -> None:
-        self._locked.discard(ledger_id)
         await self._write(partial(repair.release, ledger_id=ledger_id, session=session))
+        # Not before: a release that is tried again would end the lock that another task of this handle has taken since.
+        self._locked.discard(ledger_id)
 
     # ---- switches
 

@@ -69,15 +69,16 @@ class Locks:
         return f"{self._tree.paths.under_replication}/locks/urL{checked_ledger_id(ledger_id):010d}"
 
     async def release(self, ledger_id: LedgerId, session_id: int) -> None:
-        self._locked.discard(ledger_id)
         rounds = Rounds(self.session.environment, f"the lock of ledger {ledger_id}")
         while self.session.session_id == session_id and await self.owner(ledger_id) == session_id:
             try:
                 await self.session.delete(self.path(ledger_id), within=session_id)
             except NoNodeError:
-                return
+                break
             except MetadataOutcomeUnknownError as error:
                 await rounds.again(error)  # no other client removes it: read, and remove it again
+        # Not before: a release that is tried again would end the lock that another task has taken since.
+        self._locked.discard(ledger_id)
 
 
 class ZooKeeperLock:

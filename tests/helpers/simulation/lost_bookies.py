@@ -1,0 +1,62 @@
+"""A simulated cluster with ledgers that lack copies: they are written, and lose a bookie."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from dlog.testing import ClusterConfig, SimulatedCluster
+from ledger.client import LedgerClient
+from ledger.model import BookieId, LedgerId, QuorumSizes
+from ledger.repair.config import RepairConfig
+
+FOUR = ClusterConfig(bookies=4)
+THREE_OF_THREE = QuorumSizes(ensemble=3, write=3, ack=2)
+QUICK = RepairConfig(lost_bookie_delay_s=5, open_ledger_grace_s=20.0, poll_s=2.0, retry_first_s=2.0)
+
+
+async def written(
+    ledgers: LedgerClient, count: int = 40, quorum: QuorumSizes = THREE_OF_THREE, *, close: bool = True
+) -> LedgerId:
+    handle = await ledgers.create(quorum)
+    await asyncio.gather(*(handle.add(b"%d" % number) for number in range(count)))
+    if close:
+        await handle.close()
+    return handle.ledger_id
+
+
+async def member(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> int:
+    """The number of a bookie in the ledger's last ensemble."""
+    ensemble = (await ledgers.store.read_ledger(ledger_id)).value.last_fragment.ensemble
+    return next(number for number, each in enumerate(cluster.bookies) if each.bookie_id == ensemble[0])
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(600):
+        while not await condition():  # noqa: ASYNC110 -- what is waited for is in other processes
+            await asyncio.sleep(0.5)
+
+
+async def gone(ledgers: LedgerClient, bookie_id: BookieId) -> None:
+    """Return once the bookie is not registered any more."""
+
+    async def absent() -> bool:
+        return (await ledgers.store.bookies()).find(bookie_id) is None
+
+    await until(absent)
+
+
+async def names(ledgers: LedgerClient, ledger_id: LedgerId, bookie_id: BookieId) -> bool:
+    return bookie_id in (await ledgers.store.read_ledger(ledger_id)).value.members()
+
+
+async def lose_one(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: LedgerId) -> BookieId:
+    """For good, with its disks."""
+    number = await member(cluster, ledgers, ledger_id)
+    cluster.bookies[number].lose(host_too=True)
+    await gone(ledgers, cluster.bookies[number].bookie_id)
+    return cluster.bookies[number].bookie_id
+
+
+async def unmarked(ledgers: LedgerClient) -> bool:
+    return not [mark async for mark in ledgers.store.repair.marks()]
