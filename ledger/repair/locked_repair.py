@@ -82,9 +82,16 @@ class LockedRepair:
             pass
 
     async def of_mark(self, ledger_id: LedgerId) -> LedgerOutcome | None:
-        """Repair a marked ledger and remove its mark. None: another worker has it, or the mark is gone."""
+        """Repair a marked ledger and remove its mark.
+
+        None: another worker has it, it is not marked any more, or repair is switched off.
+        """
+        enabled = self._ledgers.store.repair.enabled
 
         async def work(lock: RepairLock, slot: _Slot) -> LedgerOutcome | None:
+            # After the slot: a ledger may have waited for hours until it had one.
+            if not await enabled():
+                return None
             try:
                 # Before the look at the ledger: what is marked later is not cleared.
                 mark = await self._ledgers.store.repair.read_mark(ledger_id)
@@ -96,7 +103,7 @@ class LockedRepair:
             if before != mark:
                 read_through = NO_ENTRY
             scope = Scope(suspects=frozenset(mark.value.missing), read_through=read_through)
-            outcome = await self._with_grace(ledger_id, scope, slot)
+            outcome = await self._with_grace(ledger_id, scope, slot, goes_on=enabled)
             if outcome.complete:
                 await _clear(lock, mark.version, outcome)
                 self.forget(ledger_id)
@@ -112,7 +119,9 @@ class LockedRepair:
 
     async def drain(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome | None:
         """Replace the drained bookies in a ledger, marked or not. None: another worker has it."""
-        return await self._under_lock(ledger_id, lambda _, slot: self._with_grace(ledger_id, scope, slot))
+        return await self._under_lock(
+            ledger_id, lambda _, slot: self._with_grace(ledger_id, scope, slot, goes_on=_always)
+        )
 
     async def look(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome:
         async with _Slot(self._slots):
@@ -147,7 +156,10 @@ class LockedRepair:
                 self._unreleased.append(lock)
         return is_released
 
-    async def _with_grace(self, ledger_id: LedgerId, scope: Scope, slot: _Slot) -> LedgerOutcome:
+    async def _with_grace(
+        self, ledger_id: LedgerId, scope: Scope, slot: _Slot, *, goes_on: Callable[[], Awaitable[bool]]
+    ) -> LedgerOutcome:
+        """`goes_on`: whether its writer may still be fenced, asked after the grace."""
         outcome = await self._repair.repair(ledger_id, scope)
         if not outcome.open_lost or self._skip_open:
             return outcome
@@ -158,6 +170,9 @@ class LockedRepair:
             return outcome
         async with slot.lent():
             await asyncio.sleep(self._config.open_ledger_grace_s)
+        if not await goes_on():
+            outcome.left.append("repair was switched off before its writer was fenced")
+            return outcome
         again = await self._repair.repair(ledger_id, scope)
         again.add(outcome)
         if not again.open_lost:
@@ -203,6 +218,11 @@ class LockedRepair:
             return (await self._ledgers.store.read_ledger(ledger_id)).value
         except LedgerNotFoundError:
             return None
+
+
+async def _always() -> bool:
+    """An operator has asked for it: no switch stops it."""
+    return True
 
 
 async def _clear(lock: RepairLock, version: int, outcome: LedgerOutcome) -> None:

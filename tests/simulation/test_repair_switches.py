@@ -1,0 +1,90 @@
+"""What auditors and workers do when an operator switches repair off and on, or asks for an audit."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dlog.testing import SimulatedCluster, simulate
+from ledger.model import LedgerId
+from ledger.repair.config import RepairConfig
+from ledger.repair.outcome import LedgerOutcome
+from ledger.repair.worker import Worker
+from tests.helpers.simulation.lost_bookies import FOUR, QUICK, lose_one, names, until, written
+
+
+def test_a_worker_ends_with_the_ledgers_in_hand_once_repair_is_switched_off() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers, store = client.ledgers, client.ledgers.store.repair
+            ids = [await written(ledgers, 5) for _ in range(40)]
+            lost = await lose_one(cluster, ledgers, ids[0])
+            marked = [each for each in ids if await names(ledgers, each, lost)]
+            for each in marked:
+                await store.mark(each, {lost}, 1)
+            done: list[LedgerId] = []
+            has_begun = asyncio.Event()
+
+            def note(outcome: LedgerOutcome) -> None:
+                done.append(outcome.ledger_id)
+                has_begun.set()
+
+            config = RepairConfig(poll_s=2.0, retry_first_s=2.0, bytes_per_s=5)
+            running = asyncio.create_task(Worker(other.ledgers, config, "worker", note).run())
+            await has_begun.wait()
+            await store.set_enabled(False)
+            in_hand = len(done) + config.ledgers_at_once
+            await asyncio.sleep(200)
+            assert in_hand < len(marked)
+            assert len(done) <= in_hand
+
+            await store.set_enabled(True)
+
+            async def all_done() -> bool:
+                return len(done) == len(marked)
+
+            await until(all_done)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    simulate(main, config=FOUR)
+
+
+def test_repair_switched_off_within_the_grace_of_an_open_ledger_fences_no_writer() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers, store = client.ledgers, client.ledgers.store.repair
+            found: list[LedgerId] = []
+
+            async def write() -> None:
+                async with await cluster.client() as writer:
+                    found.append(await written(writer.ledgers, close=False))
+                    await asyncio.sleep(3600)
+
+            async def is_written() -> bool:
+                return bool(found)
+
+            cluster.run("writer", write)
+            await until(is_written)
+            cluster.pause("writer")
+            (ledger_id,) = found
+            lost = await lose_one(cluster, ledgers, ledger_id)
+            await store.mark(ledger_id, {lost}, 1)
+            running = asyncio.create_task(Worker(other.ledgers, QUICK, "worker").run())
+
+            async def is_in_hand() -> bool:
+                return await store.lock_holder(ledger_id) is not None
+
+            async def is_closed() -> bool:
+                return (await ledgers.store.read_ledger(ledger_id)).value.closed
+
+            await until(is_in_hand)
+            await asyncio.sleep(QUICK.open_ledger_grace_s / 2)
+            await store.set_enabled(False)
+            await asyncio.sleep(3 * QUICK.open_ledger_grace_s)
+            assert not await is_closed()
+            await store.set_enabled(True)
+            await until(is_closed)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    simulate(main, config=FOUR)
