@@ -76,8 +76,10 @@ class Draining:
 
         It may be stopped, or read-only: then its own copies are read, too.
 
+        On return no ledger depends on it but those that are left.
+
         Raises:
-            BookieRunningError: it is running and writable, so new ledgers would choose it.
+            BookieRunningError: it is running and writable, or was so at the end, and new ledgers would choose it.
             RecordNotFoundError: the cluster does not know it.
         """
         await self._require_no_writes()
@@ -85,7 +87,19 @@ class Draining:
         ledger_ids = await self._dependent()
         if not ledger_ids:
             await self._require_known()
-        done.ledgers = len(ledger_ids)
+        while ledger_ids:
+            done.ledgers += len(ledger_ids)
+            await self._drain(ledger_ids, done)
+            if done.left:
+                break
+            # Copying takes hours: the bookie may have come back, and a client that did not know of its end may have
+            # chosen it for a new ledger.
+            await self._require_no_writes()
+            ledger_ids = await self._dependent()
+        return done
+
+    async def _drain(self, ledger_ids: list[LedgerId], done: Drained) -> None:
+        """Repair them all, also those that another worker has."""
         waited = False
         while ledger_ids:
             busy = await self._pass(ledger_ids, done)
@@ -95,7 +109,6 @@ class Draining:
                 waited = True
                 await asyncio.sleep(_AGAIN_S)
             ledger_ids = busy
-        return done
 
     async def look(self) -> Drained:
         """What `recover` would do, one outcome per ledger. Changes nothing. RecordNotFoundError as there."""
@@ -121,14 +134,9 @@ class Draining:
         """
         await self._require_stopped()
         await self._require_places()
-        while True:
-            done = await self.recover()
-            if done.left:
-                return done
-            # A ledger counts, too, that a client made in the meantime, not knowing of the end of the bookie.
-            if not await self._dependent():
-                break
-        await self._remove_cookie()
+        done = await self.recover()
+        if not done.left:
+            await self._remove_cookie()
         return done
 
     async def _pass(self, ledger_ids: list[LedgerId], done: Drained) -> list[LedgerId]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -619,6 +620,41 @@ def test_a_bookie_is_decommissioned_and_nothing_names_it_any_more() -> None:
                 assert not await names(ledgers, each, bookie_id)
                 assert await copies(ledgers, each) == []
             assert bookie_id not in await ledgers.store.list_cookies()
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("then", ["stays", "ends"])
+def test_a_bookie_that_comes_back_while_it_is_recovered_gets_no_new_ledgers_unnoticed(then: str) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers = client.ledgers
+            ids = [await written(ledgers, 20) for _ in range(8)]
+            number = await member(cluster, ledgers, ids[0])
+            bookie_id = cluster.bookies[number].bookie_id
+            cluster.kill_bookie(number)
+            await gone(ledgers, bookie_id)
+            draining = Draining(other.ledgers, bookie_id, replace(QUICK, bytes_per_s=5))
+            recovering = asyncio.create_task(draining.recover())
+            await asyncio.sleep(5)
+            await cluster.restart_bookie(number)
+
+            async def registered() -> bool:
+                return (await ledgers.store.bookies()).find(bookie_id) is not None
+
+            await until(registered)
+            ids += [await written(ledgers, 3) for _ in range(8)]
+            assert await names(ledgers, ids[-1], bookie_id) or await names(ledgers, ids[-2], bookie_id)
+            assert not recovering.done()
+            if then == "stays":
+                with pytest.raises(BookieRunningError, match="is running and writable"):
+                    await recovering
+            else:
+                cluster.kill_bookie(number)
+                await gone(ledgers, bookie_id)
+                assert not (await recovering).left
+                assert not any([await names(ledgers, each, bookie_id) for each in ids])
+            await draining.close()
 
     simulate(main, config=FOUR)
 
