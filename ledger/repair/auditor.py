@@ -39,6 +39,7 @@ class Auditor:
         self._name = name
         self._woken = asyncio.Event()
         self._elected = False
+        self._was_enabled = True
         self._absences = Absences()
         self._delay: Versioned[int] | None = None
         self._bookie_check_due = 0.0
@@ -85,9 +86,13 @@ class Auditor:
             _log.info("%s is the auditor", self._name)
             self._elected, self._absences, self._delay = True, Absences(), None
             self._bookie_check_due = now()
-        if not await self._store.repair.enabled():
+        was_enabled, self._was_enabled = self._was_enabled, await self._store.repair.enabled()
+        if not self._was_enabled:
             await self._stop_checking()
             return self._config.poll_s
+        if not was_enabled:
+            # Bookies may have come and been lost since, and only ledgers that name them show it.
+            self._bookie_check_due = now()
         delay_s, is_asked_for = await self._read_delay()
         bookies = await self._store.bookies()
         registered = {info.bookie_id for info in (*bookies.writable, *bookies.read_only)}

@@ -6,10 +6,11 @@ import asyncio
 
 from dlog.testing import SimulatedCluster, simulate
 from ledger.model import LedgerId
+from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
 from ledger.repair.outcome import LedgerOutcome
 from ledger.repair.worker import Worker
-from tests.helpers.simulation.lost_bookies import FOUR, QUICK, lose_one, names, until, written
+from tests.helpers.simulation.lost_bookies import FOUR, QUICK, gone, lose_one, names, until, written
 
 
 def test_a_worker_ends_with_the_ledgers_in_hand_once_repair_is_switched_off() -> None:
@@ -86,5 +87,44 @@ def test_repair_switched_off_within_the_grace_of_an_open_ledger_fences_no_writer
             await until(is_closed)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    simulate(main, config=FOUR)
+
+
+def test_a_bookie_that_came_and_was_lost_while_repair_was_off_is_noticed_once_it_is_on() -> None:
+    """Not a day later, with the check of all bookies."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, repair = client.ledgers, client.ledgers.store.repair
+            number = 3
+            bookie_id = cluster.bookies[number].bookie_id
+            cluster.kill_bookie(number)
+            await gone(ledgers, bookie_id)
+
+            async def audit_and_repair() -> None:
+                await run_autorecovery(cluster.store(), cluster.environment(), QUICK)
+
+            async def is_registered() -> bool:
+                return (await ledgers.store.bookies()).find(bookie_id) is not None
+
+            cluster.run("autorecovery", audit_and_repair)
+            await asyncio.sleep(30)
+            await repair.set_enabled(False)
+            await asyncio.sleep(10)
+            await cluster.restart_bookie(number)
+            await until(is_registered)
+            ids = [await written(ledgers, 5) for _ in range(10)]
+            assert any([await names(ledgers, each, bookie_id) for each in ids])
+            cluster.bookies[number].lose(host_too=True)
+            await gone(ledgers, bookie_id)
+            await asyncio.sleep(10)
+            await repair.set_enabled(True)
+
+            async def is_replaced() -> bool:
+                return not any([await names(ledgers, each, bookie_id) for each in ids])
+
+            await until(is_replaced)
+            cluster.kill("autorecovery")
 
     simulate(main, config=FOUR)
