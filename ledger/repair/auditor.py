@@ -42,6 +42,8 @@ class Auditor:
         self._was_enabled = True
         self._absences = Absences()
         self._delay: Versioned[int] | None = None
+        self._is_asked_for = False
+        """An operator asks for an audit. True until one has been made."""
         self._bookie_check_due = 0.0
         self._checking: asyncio.Task[None] | None = None
 
@@ -93,14 +95,15 @@ class Auditor:
         if not was_enabled:
             # Bookies may have come and been lost since, and only ledgers that name them show it.
             self._bookie_check_due = now()
-        delay_s, is_asked_for = await self._read_delay()
+        delay_s = await self._read_delay()
         bookies = await self._store.bookies()
         registered = {info.bookie_id for info in (*bookies.writable, *bookies.read_only)}
         self._absences.see(registered, now())
-        due = self._absences.waiting() if is_asked_for else self._absences.due(now(), delay_s)
+        due = self._absences.waiting() if self._is_asked_for else self._absences.due(now(), delay_s)
         is_check_due = now() >= self._bookie_check_due
-        if due or is_asked_for or is_check_due:
+        if due or self._is_asked_for or is_check_due:
             await self._audit(registered, due)
+            self._is_asked_for = False
             if is_check_due:
                 self._bookie_check_due = now() + self._config.bookie_check_interval_s
         self._start_checking(await self._is_copy_check_due(), await self._is_placement_check_due())
@@ -109,17 +112,18 @@ class Auditor:
             return self._config.poll_s
         return max(0.0, min(self._config.poll_s, due_at - now()))
 
-    async def _read_delay(self) -> tuple[int, bool]:
-        """The delay, and whether an operator asks for an audit now by setting it to what it is."""
+    async def _read_delay(self) -> int:
+        """The delay. An operator asks for an audit now by setting it to what it is."""
         found = await self._store.repair.lost_bookie_delay_s()
         if found is None:
             await self._store.repair.set_lost_bookie_delay_s(self._config.lost_bookie_delay_s)
             found = await self._store.repair.lost_bookie_delay_s()
             if found is None:
-                return self._config.lost_bookie_delay_s, False
+                return self._config.lost_bookie_delay_s
         before, self._delay = self._delay, found
-        is_asked_for = before is not None and before.version != found.version and before.value == found.value
-        return found.value, is_asked_for
+        if before is not None and before.version != found.version and before.value == found.value:
+            self._is_asked_for = True
+        return found.value
 
     # ---- lost bookies
 

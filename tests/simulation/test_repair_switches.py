@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from dlog.testing import SimulatedCluster, simulate
+from ledger.errors import MetadataUnavailableError
 from ledger.model import LedgerId
+from ledger.repair.auditor import Auditor
 from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
 from ledger.repair.outcome import LedgerOutcome
 from ledger.repair.worker import Worker
-from tests.helpers.simulation.lost_bookies import FOUR, QUICK, gone, lose_one, names, until, written
+from tests.helpers.simulation.lost_bookies import FOUR, QUICK, gone, lose_one, names, unmarked, until, written
 
 
 def test_a_worker_ends_with_the_ledgers_in_hand_once_repair_is_switched_off() -> None:
@@ -126,5 +130,38 @@ def test_a_bookie_that_came_and_was_lost_while_repair_was_off_is_noticed_once_it
 
             await until(is_replaced)
             cluster.kill("autorecovery")
+
+    simulate(main, config=FOUR)
+
+
+def test_a_request_for_an_audit_outlives_an_error_of_the_metadata_store() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers, repair, store = client.ledgers, client.ledgers.store.repair, other.ledgers.store
+            ledger_id = await written(ledgers)
+            await repair.set_lost_bookie_delay_s(86400)
+            config = replace(QUICK, copy_check_interval_s=0)
+            running = asyncio.create_task(Auditor(other.ledgers, config, "auditor:1").run())
+            await asyncio.sleep(10)
+            await lose_one(cluster, ledgers, ledger_id)
+            await asyncio.sleep(10)
+            has_failed = asyncio.Event()
+
+            def fail() -> AsyncIterator[LedgerId]:
+                del store.ledger_ids  # type: ignore[misc]
+                has_failed.set()
+                raise MetadataUnavailableError("the metadata store is away for a moment")
+
+            store.ledger_ids = fail  # type: ignore[method-assign]
+            assert await unmarked(ledgers)
+            await repair.set_lost_bookie_delay_s(86400)
+
+            async def is_marked() -> bool:
+                return not await unmarked(ledgers)
+
+            await has_failed.wait()
+            await until(is_marked)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     simulate(main, config=FOUR)
