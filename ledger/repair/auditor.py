@@ -187,6 +187,8 @@ class Auditor:
                     found.narrow_ledgers,
                     found.ledgers,
                 )
+            if found.unreadable:
+                _log.warning("the metadata of %d ledgers cannot be read", found.unreadable)
         except LogStoreError as error:
             _log.warning("the check of placement ended early, and will begin anew: %s", error)
             await asyncio.sleep(self._config.retry_first_s)
@@ -200,12 +202,17 @@ class Auditor:
     async def _check_copies(self) -> None:
         repair = LedgerRepair(self._ledgers, self._config)
         try:
-            marked = 0
+            marked = unknown = 0
             async with aclosing(check_copies(self._ledgers, repair, Scope(), Mark.LACKING)) as outcomes:
                 async for outcome in outcomes:
                     marked += bool(outcome.lacking)
+                    unknown += not outcome.complete and not outcome.missing
             await self._store.repair.set_all_checked_ms(self._wall_ms())
             _log.info("the copies of all ledgers are checked, %d ledgers are marked", marked)
+            if unknown:
+                _log.warning(
+                    "it is unknown whether %d ledgers lack copies; `bookie check-copies` lists them", unknown
+                )
         except LogStoreError as error:
             _log.warning("the check of all copies ended early, and will begin anew: %s", error)
             await asyncio.sleep(self._config.retry_first_s)

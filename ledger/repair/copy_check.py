@@ -27,7 +27,7 @@ class Mark(Enum):
 async def check_copies(
     ledgers: LedgerClient, repair: LedgerRepair, scope: Scope, mark: Mark
 ) -> AsyncGenerator[LedgerOutcome, None]:
-    """Look at every ledger, and mark what is to be marked. What cannot be read is logged and left out.
+    """Look at every ledger, and mark what is to be marked. Metadata that cannot be read is logged, and in `left`.
 
     Raises:
         MetadataUnavailableError: the metadata store cannot be reached; what is marked stays so.
@@ -37,10 +37,8 @@ async def check_copies(
             outcome = await repair.look(ledger_id, scope)
         except MetadataFormatError as error:
             _log.error("ledger %s cannot be checked: %s", ledger_id, error)
-            continue
-        missing = set() if mark is Mark.NONE else set(outcome.lacking)
-        if mark is Mark.ALL:
-            missing.update(outcome.lost, outcome.open_lost)
+            outcome = LedgerOutcome(ledger_id, left=[str(error)])
+        missing = {Mark.NONE: set(), Mark.LACKING: outcome.lacking, Mark.ALL: outcome.missing}[mark]
         if missing:
             now_ms = ledgers.environment.wall_us() // 1000
             await ledgers.store.repair.mark(ledger_id, missing, now_ms)

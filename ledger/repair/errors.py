@@ -37,6 +37,7 @@ class TooFewRacksError(UnavailableError):
 
 
 class CopiesMissingError(UnavailableError):
-    """The check has found ledgers that lack copies."""
+    """The check has found ledgers that lack copies, or of which not all is known."""
 
     ledgers: int
+    unknown: int

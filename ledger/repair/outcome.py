@@ -41,6 +41,13 @@ class LedgerOutcome:
         return not self.left and not self.open_lost
 
     @property
+    def missing(self) -> set[BookieId]:
+        """Bookies whose copies are missing, as `look` has found. Empty although the outcome is not complete: what is in
+        `left` could not be found out.
+        """
+        return self.lacking.union(self.lost, self.open_lost)
+
+    @property
     def entries(self) -> int:
         return sum(each.entries for each in self.repaired)
 

@@ -34,6 +34,8 @@ class PlacementFindings:
     ledgers: int = 0
     unknown: int = 0
     """Ledgers of which it depends on bookies whose location is not known."""
+    unreadable: int = 0
+    """Ledgers whose metadata cannot be read; `ledgers` does not count them."""
     narrow: list[NarrowFragment] = field(default_factory=list)
 
     @property
@@ -45,7 +47,7 @@ class PlacementFindings:
 async def check_placement(
     ledgers: LedgerClient, on_checked: Callable[[int], None] = lambda count: None
 ) -> PlacementFindings:
-    """Compare the metadata of every ledger with the placement policy. A ledger that cannot be read is logged.
+    """Compare the metadata of every ledger with the placement policy. One that cannot be read is logged and counted.
 
     `on_checked` is called with the number of ledgers so far.
 
@@ -54,7 +56,12 @@ async def check_placement(
     """
     found = PlacementFindings()
     policy = ledgers.placement()
-    async for ledger_id, metadata in all_ledgers(ledgers.store, _report):
+
+    def report(error: MetadataFormatError) -> None:
+        found.unreadable += 1
+        _log.error("the placement of a ledger is not checked: %s", error)
+
+    async for ledger_id, metadata in all_ledgers(ledgers.store, report):
         found.ledgers += 1
         adherences = []
         for fragment in metadata.fragments:
@@ -65,7 +72,3 @@ async def check_placement(
         found.unknown += Adherence.UNKNOWN in adherences and Adherence.NARROW not in adherences
         on_checked(found.ledgers)
     return found
-
-
-def _report(error: MetadataFormatError) -> None:
-    _log.error("the placement of a ledger is not checked: %s", error)

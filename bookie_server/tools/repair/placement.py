@@ -11,7 +11,7 @@ from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig
 from ledger.core.placement import PlacementPolicy, choose_ensemble
 from ledger.core.spread import zone_of
-from ledger.errors import LogStoreError, NotEnoughBookiesError
+from ledger.errors import LogStoreError, MetadataFormatError, NotEnoughBookiesError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, BookieSet, QuorumSizes, check_bookie_id
 from ledger.placement.config import PlacementConfig
@@ -115,8 +115,10 @@ def narrow_ledgers(metadata: str, config: PlacementConfig, say: Callable[[str], 
             "checked_ledgers": found.ledgers,
             "narrow_ledgers": found.narrow_ledgers,
             "unknown_ledgers": found.unknown,
+            "unreadable_ledgers": found.unreadable,
         }
-        return Report("narrow", rows, facts, _too_few_racks(found.narrow_ledgers, config))
+        error = _too_few_racks(found.narrow_ledgers, config) or _unreadable(found.unreadable)
+        return Report("narrow", rows, facts, error)
 
     return _with_ledgers(metadata, config, work)
 
@@ -128,6 +130,15 @@ def _too_few_racks(ledgers: int, config: PlacementConfig) -> TooFewRacksError | 
         f"{ledgers} {'ledger has' if ledgers == 1 else 'ledgers have'} write quorums in fewer than {config.racks_min} "
         f"racks or {config.zones_min} zones: nothing moves them, unless one of their bookies is recovered",
         ledgers=ledgers,
+    )
+
+
+def _unreadable(ledgers: int) -> MetadataFormatError | None:
+    if not ledgers:
+        return None
+    return MetadataFormatError(
+        f"the metadata of {ledgers} {'ledger' if ledgers == 1 else 'ledgers'} cannot be read, as logged: where the "
+        "copies are is unknown"
     )
 
 

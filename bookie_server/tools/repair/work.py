@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from bookie_server.tools.store_session import with_store
@@ -79,26 +79,45 @@ def checked(metadata: str, *, full: bool, mark: bool, say: Say) -> list[Row]:
             say(f"checked {count:,} ledgers")
 
     async def work(client: RepairClient) -> list[Row]:
-        return [
-            {
-                "ledger": outcome.ledger_id,
-                "missing": " ".join(sorted(outcome.lacking.union(outcome.lost, outcome.open_lost))),
-                "finding": "; ".join(outcome.left) or "open, and a member of its ensemble is not registered",
-            }
-            for outcome in await client.check_copies(full=full, mark=mark, on_checked=tell)
-        ]
+        return findings(await client.check_copies(full=full, mark=mark, on_checked=tell))
 
     return _with_client(metadata, RepairConfig(), work)
 
 
+def findings(outcomes: Iterable[LedgerOutcome]) -> list[Row]:
+    """Columns FINDING_COLUMNS; no bookie is missing where not all is known."""
+    return [
+        {
+            "ledger": outcome.ledger_id,
+            "missing": " ".join(sorted(outcome.missing)),
+            "finding": "; ".join(outcome.left) or "open, and a member of its ensemble is not registered",
+        }
+        for outcome in outcomes
+    ]
+
+
 def require_none(rows: Sequence[Row], *, marked: bool) -> None:
-    """CopiesMissingError if there are findings."""
-    if rows:
-        raise CopiesMissingError(
-            f"{len(rows)} {'ledger lacks' if len(rows) == 1 else 'ledgers lack'} copies: "
-            + ("marked for the workers" if marked else "mark them for the workers with --mark"),
-            ledgers=len(rows),
+    """CopiesMissingError if there are findings. Only ledgers that lack copies are marked, unknown ones are not."""
+    if not rows:
+        return
+    lacking = sum(bool(row["missing"]) for row in rows)
+    unknown = len(rows) - lacking
+    parts = []
+    if lacking:
+        parts.append(
+            f"{lacking} {'ledger lacks' if lacking == 1 else 'ledgers lack'} copies: "
+            + ("marked for the workers" if marked else "mark them for the workers with --mark")
         )
+    if unknown:
+        parts.append(
+            f"it is unknown whether {unknown} {'other ' if lacking else ''}"
+            + (
+                "ledger lacks copies: see its finding, and check again"
+                if unknown == 1
+                else "ledgers lack copies: see their findings, and check again"
+            )
+        )
+    raise CopiesMissingError("; ".join(parts), ledgers=lacking, unknown=unknown)
 
 
 def settings(metadata: str, *, enable: bool | None, lost_bookie_delay_s: int | None) -> Row:
