@@ -7,7 +7,7 @@ that dies at any point leaves copies that do not count, never a fragment with fe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ledger.client import LedgerClient
@@ -212,7 +212,7 @@ class _OneLedger:
             return False
         if copied.entries:
             held = await self._repair.checker.lacking(
-                self._ledger_id, self._local.value, bookie_id, list(entry_ids)
+                self._ledger_id, self._local.value, bookie_id, entry_ids
             )
             if held.lacking:
                 return False
@@ -263,14 +263,14 @@ class _OneLedger:
     # ---- both
 
     async def _copy(
-        self, fragment: ClosedFragment, entry_ids: Collection[int], target: BookieId
+        self, fragment: ClosedFragment, entry_ids: Sequence[int], target: BookieId
     ) -> Copied | None:
         """None if the target does not take them. No entries if they cannot be read: that is left."""
         copier = self._repair.copier
         try:
             await copier.check_target(self._ledger_id, target)
             return await copier.copy(
-                self._ledger_id, self._local.value, fragment, list(entry_ids), target, self._bookies
+                self._ledger_id, self._local.value, fragment, entry_ids, target, self._bookies
             )
         except CopyFailedError as error:
             self._failed.add(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -59,14 +60,14 @@ class FragmentChecker:
         return await self.lacking(ledger_id, metadata, bookie_id, fragment.entries_at(position))
 
     async def lacking(
-        self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId, entry_ids: list[int]
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId, entry_ids: Sequence[int]
     ) -> Held:
         """Which of these entries the bookie has no intact copy of."""
         digester = make_digester(metadata.digest_type, metadata.password)
         lacking: list[int] = []
         unknown = ""
         for at in range(0, len(entry_ids), _ENTRIES_AT_ONCE):
-            some = entry_ids[at : at + _ENTRIES_AT_ONCE]
+            some = list(entry_ids[at : at + _ENTRIES_AT_ONCE])
             copies = await self._audit.copies_on(bookie_id, ledger_id, digester, some)
             lacking += [entry_id for entry_id, copy in sorted(copies.items()) if _is_lacking(copy)]
             unknown = unknown or next(

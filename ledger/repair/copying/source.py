@@ -8,7 +8,8 @@ is an error, never left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.config import LedgerClientConfig
@@ -79,7 +80,7 @@ class Source:
                 some = entry_ids[at : at + _SINGLE_READS_AT_ONCE]
                 yield Part(some, await together(self._entry(each) for each in some))
             return
-        for run in _runs(entry_ids):
+        for run in in_runs(entry_ids):
             while run:
                 entries = await self._batch(run.start, len(run))
                 yield Part(run[: len(entries)], entries)
@@ -133,12 +134,14 @@ class Source:
         return ReadError(f"{what} cannot be copied: {details}", ledger_id=self._ledger_id, entry_id=entry_id)
 
 
-def _runs(entry_ids: Sequence[int]) -> list[range]:
-    """Consecutive ones together."""
-    runs: list[range] = []
-    for entry_id in entry_ids:
-        if runs and runs[-1].stop == entry_id:
-            runs[-1] = range(runs[-1].start, entry_id + 1)
-        else:
-            runs.append(range(entry_id, entry_id + 1))
-    return runs
+def in_runs(entry_ids: Sequence[int]) -> Iterator[range]:
+    """Consecutive ones together; few steps for each run, however long it is."""
+    at = 0
+    while at < len(entry_ids):
+        first = entry_ids[at]
+        # They ascend, so how far an entry is ahead of its index never falls, and rises at each gap.
+        end = bisect_right(
+            range(len(entry_ids)), first - at, lo=at, key=lambda number: entry_ids[number] - number
+        )
+        yield range(first, first + end - at)
+        at = end

@@ -8,10 +8,38 @@ lost bookie itself (docs/pitfalls.md#repair-of-an-open-fragment).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from ledger.core.distribution import holds
 from ledger.model import BookieId, LedgerMetadata, QuorumSizes
+
+
+@dataclass(frozen=True, slots=True)
+class StripedEntries(Sequence[int]):
+    """Entries that a member of a striped fragment must hold, ascending. Counted, not listed: there may be millions."""
+
+    first: int
+    turn: tuple[int, ...]
+    """Which of `size` entries in a row it holds, counted from `first`."""
+    size: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        numbers = range(self.length)[index]
+        return self._at(numbers) if isinstance(numbers, int) else [self._at(each) for each in numbers]
+
+    def _at(self, number: int) -> int:
+        turns, offset = divmod(number, len(self.turn))
+        return self.first + turns * self.size + self.turn[offset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +51,25 @@ class ClosedFragment:
     ensemble: tuple[BookieId, ...]
     quorum: QuorumSizes
 
-    def entries_at(self, position: int) -> list[int]:
-        """The entries that the member at `position` must hold, ascending."""
-        if self.quorum.ensemble == self.quorum.write:
-            return list(range(self.first, self.last + 1))
-        return [each for each in range(self.first, self.last + 1) if holds(position, each, self.quorum)]
+    def entries_at(self, position: int) -> Sequence[int]:
+        """The entries that the member at `position` must hold, ascending. Takes no memory for each of them."""
+        size = self.quorum.ensemble
+        if size == self.quorum.write:
+            return range(self.first, self.last + 1)
+        turn = tuple(offset for offset in range(size) if holds(position, self.first + offset, self.quorum))
+        turns, rest = divmod(max(0, self.last + 1 - self.first), size)
+        count = turns * len(turn) + sum(offset < rest for offset in turn)
+        return StripedEntries(self.first, turn, size, count)
 
     def ends_at(self, position: int, percentage: int = 0) -> list[int]:
         """The first and the last of them, and this percentage of those between, evenly spread."""
-        # Counted, not listed: a fragment may have many millions of entries.
-        size = self.quorum.ensemble
-        turn = [offset for offset in range(size) if holds(position, self.first + offset, self.quorum)]
-        turns, rest = divmod(max(0, self.last + 1 - self.first), size)
-        held = turns * len(turn) + sum(offset < rest for offset in turn)
-        inner = max(0, held - 2)
+        held = self.entries_at(position)
+        if not held:
+            return []
+        inner = max(0, len(held) - 2)
         count = inner * percentage // 100
         sample = (1 + number * inner // count for number in range(count))
-        numbers = sorted({0, *sample, held - 1}) if held else []
-        return [self.first + number // len(turn) * size + turn[number % len(turn)] for number in numbers]
+        return [held[number] for number in sorted({0, *sample, len(held) - 1})]
 
 
 def closed_fragments(metadata: LedgerMetadata) -> list[ClosedFragment]:

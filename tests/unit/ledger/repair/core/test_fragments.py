@@ -45,16 +45,18 @@ def test_the_last_ensemble_of_an_open_ledger_is_its_writers() -> None:
 def test_a_fragment_without_entries_holds_none() -> None:
     """Of an empty ledger, and of one that was closed right after an ensemble change."""
     [empty] = closed_fragments(ledger(0, last=-1))
-    assert empty.entries_at(0) == [] and empty.ends_at(0) == []
+    assert list(empty.entries_at(0)) == [] and empty.ends_at(0) == []
     first, second = closed_fragments(ledger(0, 10, last=9))
-    assert first.entries_at(2) == list(range(10)) and second.entries_at(2) == []
+    assert list(first.entries_at(2)) == list(range(10)) and list(second.entries_at(2)) == []
 
 
 def test_a_member_of_a_striped_fragment_holds_what_is_written_to_it() -> None:
     fragment = ClosedFragment(3, 11, (B1, B2, B3), STRIPED)
     for position in range(3):
         held = [each for each in range(3, 12) if position in write_set(each, STRIPED)]
-        assert fragment.entries_at(position) == held
+        entries = fragment.entries_at(position)
+        assert list(entries) == held
+        assert entries[1:4] == held[1:4] and entries[-1] == held[-1] and entries[::-2] == held[::-2]
         assert fragment.ends_at(position) == [held[0], held[-1]]
 
 
@@ -74,7 +76,9 @@ def test_the_ends_and_the_sample_are_of_the_entries_that_the_member_holds(quorum
     for first, length, percentage in product(range(6), (0, 1, 2, 3, 5, 9, 40, 123), (0, 5, 30, 100)):
         fragment = ClosedFragment(first, first + length - 1, ensemble, quorum)
         for position in range(quorum.ensemble):
-            held = fragment.entries_at(position)
+            entry_ids = range(first, first + length)
+            held = [each for each in entry_ids if position in write_set(each, quorum)]
+            assert list(fragment.entries_at(position)) == held
             inner = held[1:-1]
             count = len(inner) * percentage // 100
             sample = [inner[number * len(inner) // count] for number in range(count)]
@@ -82,11 +86,12 @@ def test_the_ends_and_the_sample_are_of_the_entries_that_the_member_holds(quorum
 
 
 @pytest.mark.parametrize("quorum", [QUORUM, STRIPED])
-def test_the_ends_of_a_large_fragment_take_no_memory_for_its_entries(quorum: QuorumSizes) -> None:
+def test_the_entries_of_a_large_fragment_are_counted_and_not_listed(quorum: QuorumSizes) -> None:
     fragment = ClosedFragment(0, 299_999, (B1, B2, B3), quorum)
     tracemalloc.start()
     try:
         assert fragment.ends_at(0)[0] == 0
+        assert len(fragment.entries_at(0)) == 300_000 * quorum.write // quorum.ensemble
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
