@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import typer
 
@@ -128,59 +129,103 @@ class _NewIds:
         return self._pending.result().new_ids
 
 
+class _Run:
+    """A run from before its submission until its outcome is counted."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.pending: Pending | None = None
+        """None while it is being submitted: an interrupted submission may have queued it."""
+
+
+class _Outcomes(NamedTuple):
+    """Outcomes of all runs up to `run`."""
+
+    acknowledged: int = 0
+    earlier: int = 0
+    """Number of messages that were in the log before."""
+    unknown: int = 0
+    """Number of messages that may have been appended: they were in flight when the writer lost the log."""
+    first: MessageId | None = None
+    last: MessageId | None = None
+    run: _Run | None = None
+
+
 class Acknowledged:
-    """Counts messages as they become durable, in the order in which they were submitted."""
+    """Counts messages as they become durable, in the order in which they were submitted.
+
+    Invariant: wherever Ctrl-C interrupts, a run that may have been submitted is counted exactly once. It is among
+    `_runs` before its submission, and its outcome and the fact that it is counted are stored by one assignment.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
-        self.earlier = 0
-        """Number of messages that were in the log before."""
-        self.first: MessageId | None = None
-        self.last: MessageId | None = None
-        self._unknown = 0
-        """Number of messages with unknown outcome: they were in flight when the writer lost the log."""
-        self._pending: deque[tuple[int, Pending]] = deque()
+        self._outcomes = _Outcomes()
+        self._runs: deque[_Run] = deque()
 
-    def add(self, count: int, run: Pending) -> None:
-        self._pending.append((count, run))
+    def submit(self, count: int, submission: Callable[[], Pending]) -> None:
+        """Submit a run of `count` messages. An error of the submission means that the run is absent."""
+        run = _Run(count)
+        self._runs.append(run)
+        try:
+            run.pending = submission()
+        except LogStoreError:
+            self._runs.pop()
+            raise
 
     def collect(self, leave: int) -> None:
         """Count what is acknowledged; wait until at most `leave` runs are in flight."""
-        while self._pending and (len(self._pending) > leave or self._pending[0][1].done()):
-            ids = self._pending[0][1].result()
-            count, _ = self._pending.popleft()
-            self.earlier += count - len(ids)
-            if ids:
-                self.first, self.last = self.first or ids[0], ids[-1]
-                self.count += len(ids)
+        while self._runs and (pending := self._runs[0].pending) is not None:
+            if len(self._runs) <= leave and not pending.done():
+                break
+            self._count_first(pending.result())
 
     def collect_done(self) -> None:
         """Count what is acknowledged, without waiting. Raises the error of a run that failed."""
-        self.collect(len(self._pending))
+        self.collect(len(self._runs))
 
     def settle(self) -> None:
         """Wait for the outcome of every run in flight. Raises nothing: failures are counted."""
-        while self._pending:
+        while self._runs:
+            run = self._runs[0]
             try:
-                self.collect(0)
+                if run.pending is None:
+                    self._count_first(unknown=run.count)
+                else:
+                    self._count_first(run.pending.result())
             except OutcomeUnknownError:
-                self._unknown += self._pending.popleft()[0]
+                self._count_first(unknown=run.count)
             except LogStoreError:
-                self._pending.popleft()
+                self._count_first()
+
+    def _count_first(self, ids: Sequence[MessageId] | None = None, *, unknown: int = 0) -> None:
+        """Count the first run and remove it; `ids` of what it appended, None if it failed."""
+        found, run = self._outcomes, self._runs[0]
+        if run is not found.run:  # an interrupt may have come between counting and removal
+            self._outcomes = _Outcomes(
+                acknowledged=found.acknowledged + len(ids or ()),
+                earlier=found.earlier + (0 if ids is None else run.count - len(ids)),
+                unknown=found.unknown + unknown,
+                first=ids[0] if ids and found.first is None else found.first,
+                last=ids[-1] if ids else found.last,
+                run=run,
+            )
+        self._runs.popleft()
 
     def summary(self, verb: str) -> str:
-        before = f"; {self.earlier:,} were in the log before" if self.earlier else ""
-        if not self.count:
+        found = self._outcomes
+        before = f"; {found.earlier:,} were in the log before" if found.earlier else ""
+        if not found.acknowledged:
             return f"no messages were {verb}{before}"
-        return f"{counted(self.count, 'message')} {verb}, {self.first} to {self.last}{before}"
+        return f"{counted(found.acknowledged, 'message')} {verb}, {found.first} to {found.last}{before}"
 
     def early_end(self) -> str:
         """The summary after a failure: what is acknowledged, and how many more may have been appended."""
-        unknown = self._unknown + sum(count for count, _ in self._pending)
+        found = self._outcomes
+        unknown = found.unknown + sum(run.count for run in self._runs if run is not found.run)
         if unknown:
             more = f"; {unknown:,} more may or may not have been appended"
         else:
-            more = "" if self.count else "; the log was taken over"
+            more = "" if found.acknowledged else "; the log was taken over"
         return self.summary("acknowledged") + more
 
 
@@ -291,8 +336,8 @@ def _append_all(
     try:
         for run in _runs(groups, LogConfig().batching.entry_bytes_max):
             keys, payloads, headers = zip(*run, strict=True)
-            pending = submit_many(payloads, keys=keys, headers=headers if any(headers) else None)
-            acknowledged.add(len(run), pending)
+            submission = partial(submit_many, payloads, keys=keys, headers=headers if any(headers) else None)
+            acknowledged.submit(len(run), submission)
             acknowledged.collect(PENDING_MAX)
         acknowledged.collect(0)
     except (KeyboardInterrupt, LogStoreError, OSError):
