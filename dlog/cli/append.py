@@ -17,7 +17,7 @@ import typer
 from dlog.cli.input.csv_rows import Columns
 from dlog.cli.input.formats import InputFormat, InputOptions, read_messages
 from dlog.cli.input.gzip_chunks import decompressed
-from dlog.cli.input.message import Group, NewMessage
+from dlog.cli.input.message import Group
 from dlog.cli.input.options import (
     CsvColumns,
     Format,
@@ -75,7 +75,10 @@ Timeout = Annotated[
 Create = Annotated[bool, typer.Option("--create", help="Create the log if it does not exist.")]
 
 RUN_MESSAGES, RUN_BYTES = 1_000, 256 * 1024
-"""Limits of a run, which is appended as one entry: enough for full speed, well below an entry's limit."""
+"""Limits of a run, which is appended as one entry: enough for full speed, well below an entry's limit.
+
+The bytes are encoded ones: of many empty headers almost all are overhead.
+"""
 PENDING_MAX = 64
 """Runs in flight: some 16 MiB of large messages, less of small ones."""
 
@@ -359,29 +362,31 @@ def _runs(groups: Iterable[Group], entry_bytes_max: int) -> Iterator[Group]:
         MessageTooLargeError: a message fits into no entry. It is raised before that message is submitted, since the
             messages after it must not be appended without it.
     """
+    from dlog.format.message import NO_HEADERS, message_bytes
+
     number = 0
     for group in groups:
         run: Group = []
         run_bytes = 0
         for message in group:
             number += 1
-            size = message.size
+            flat = list(chain.from_iterable(message.headers)) if message.headers else NO_HEADERS
+            size = message_bytes(message.key, message.payload, flat)
             if run and (len(run) == RUN_MESSAGES or run_bytes + size > RUN_BYTES):
                 yield run
                 run, run_bytes = [], 0
             if size > RUN_BYTES:
-                _check_size(number, message, entry_bytes_max)
+                _check_size(number, size, entry_bytes_max)
             run.append(message)
             run_bytes += size
         if run:
             yield run
 
 
-def _check_size(number: int, message: NewMessage, entry_bytes_max: int) -> None:
+def _check_size(number: int, message_bytes: int, entry_bytes_max: int) -> None:
     from dlog.format.entry import ENTRY_OVERHEAD_BYTES
-    from dlog.format.message import flat_headers, message_bytes
 
-    size = message_bytes(message.key, message.payload, flat_headers(message.headers)) + ENTRY_OVERHEAD_BYTES
+    size = message_bytes + ENTRY_OVERHEAD_BYTES
     if size > entry_bytes_max:
         raise MessageTooLargeError(
             f"message {number} of the input needs an entry of {size} bytes, the limit is {entry_bytes_max}: split it",

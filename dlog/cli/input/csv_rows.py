@@ -103,6 +103,16 @@ class _Rows:
                 for index, name in enumerate(self._header)
                 if index not in (self._key_index, self._payload_index)
             ]
+            self._check_header_count()
+
+    def _check_header_count(self) -> None:
+        from dlog.format.message import HEADERS_MAX
+
+        if len(self._names) > HEADERS_MAX:
+            raise ConfigurationError(
+                f"the CSV header has {len(self._names)} columns that become headers, a message has at most "
+                f"{HEADERS_MAX}: use --columns json"
+            )
 
     def _index_of(self, name: str | None, header: list[str]) -> int | None:
         if name is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import NamedTuple
 
 from dlog.errors import MessageTooLargeError
@@ -16,12 +15,6 @@ class NewMessage(NamedTuple):
     payload: bytes | None
     """None: a tombstone."""
     headers: Headers = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes of key, payload and headers."""
-        size = len(self.payload or b"") + len(self.key or b"")
-        return size + sum(map(len, chain(*self.headers))) if self.headers else size
 
 
 Group = list[NewMessage]

@@ -72,10 +72,16 @@ def test_wrong_options_are_one_sentence(dlog: Command, arguments: tuple[str, ...
     dlog.here("append", "wrong", "--create", *arguments).must_fail(2, sentence)
 
 
-def test_more_headers_than_a_message_can_have_are_refused(dlog: Command) -> None:
+def test_more_headers_than_a_message_can_have_are_refused(dlog: Command, tmp_path: Path) -> None:
+    """Of a file before the takeover: the log is not even created."""
     header = ",".join(f"c{number}" for number in range(2000)).encode()
     options = ("--create", "--format", "csv", "--columns", "headers")
-    dlog("append", "many", *options, stdin=header + b"\n" + header + b"\n").must_fail(1, "headers, got 2000")
+    sentence = "the CSV header has 2000 columns that become headers, a message has at most 1000"
+    file = tmp_path / "many.csv"
+    file.write_bytes(header + b"\n" + header + b"\n")
+    dlog("append", "many", *options, str(file)).must_fail(2, sentence)
+    assert "many" not in dlog("ls").must_succeed().split()
+    dlog("append", "many", *options, stdin=file.read_bytes()).must_fail(1, sentence)
 
 
 def test_the_delimiter_of_read_needs_raw_output(dlog: Command) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from dlog.cli.append import Acknowledged, _append_all
+from dlog.cli.append import RUN_BYTES, Acknowledged, _append_all
 from dlog.cli.input.message import Group, NewMessage
 from dlog.errors import AppendAbortedError
+from dlog.format.entry import ENTRY_OVERHEAD_BYTES
+from dlog.format.message import Columns, columns_bytes, flat_headers
 from dlog.model import MessageId
 
 RUN = 10
@@ -130,3 +132,18 @@ class Interrupt:
                 self.struck = True
                 raise KeyboardInterrupt
         return self._trace
+
+
+def test_runs_of_many_small_headers_fit_into_an_entry() -> None:
+    """Each header takes four bytes more than its name and value; of empty columns that is all it has."""
+    message = NewMessage(None, b"x", ((b"", b""),) * 300)
+    sizes = []
+
+    def submit_many(payloads: Sequence[bytes | None], *, keys: Any, headers: Any) -> Done:
+        flat = list(map(flat_headers, headers))
+        sizes.append(columns_bytes(Columns(keys, payloads, flat)) + ENTRY_OVERHEAD_BYTES)
+        return Done([MessageId(1, 1, batch) for batch in range(len(payloads))])
+
+    _append_all(iter([[message] * 3_000]), submit_many, Acknowledged(), lambda: None)
+    assert max(sizes) <= RUN_BYTES + ENTRY_OVERHEAD_BYTES
+    assert len(sizes) < 20

@@ -233,6 +233,13 @@ def test_what_does_not_fit_is_named(
         ),
         pytest.param(
             InputFormat.CSV,
+            b"," * 1_000 + b"\n",
+            {"columns": Columns.HEADERS},
+            "the CSV header has 1001 columns that become headers, a message has at most 1000",
+            id="too many headers",
+        ),
+        pytest.param(
+            InputFormat.CSV,
             b"a\n\xff\n",
             {"columns": Columns.JSON},
             "line 2 of the CSV input is not UTF-8, which JSON needs",
