@@ -115,13 +115,17 @@ def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -
     else:
         found = wanted[0], wanted[1]
     check_order(*found, start, until)
-    return found
+    return start if start == "earliest" else found[0], found[
+        1
+    ]  # a trim may raise the earliest id until the read
 
 
 async def range_of(
     client: LogClient, log: str, start: WantedPosition, until: WantedPosition
 ) -> tuple[Position, Position]:
     """Both positions as a reader takes them. An end above the tail is the tail, so that a read never waits.
+
+    If the end is an id, the start is one, too, so that their order shows.
 
     Raises:
         LogNotFoundError: no such log.
@@ -138,6 +142,8 @@ async def range_of(
             until = "latest"
         elif start == "latest":
             start = await places.tail()
+        elif start == "earliest":
+            start = await places.trim_before()
     found_start = await places.find(start) if isinstance(start, AtTime) else start
     found_until = await places.find(until) if isinstance(until, AtTime) else until
     return found_start, found_until

@@ -63,6 +63,10 @@ class Places:
             )
         return start
 
+    async def trim_before(self) -> MessageId:
+        """The id below which everything is trimmed; `EARLIEST_ID` if nothing is."""
+        return (await self._logs.read(self._ref)).value.trim_before
+
     async def is_above_tail(self, position: MessageId) -> bool:
         """Whether it is above the tail. Bookies are asked only if the record does not show it."""
         record = (await self._logs.read(self._ref)).value

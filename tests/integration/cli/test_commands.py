@@ -60,6 +60,21 @@ def test_times_bound_a_read(dlog: Command) -> None:
     dlog("read", "absent", "--from", "1h").must_fail(1, "log default/absent does not exist")
 
 
+def test_an_end_that_was_trimmed_is_refused(dlog: Command, tmp_path: Path) -> None:
+    """Without a start, too: what it would have read is no longer there, and that must not look like a success."""
+    for _ in range(2):
+        dlog("append", "trimmed", "--create", stdin=b"a\nb\nc\n").must_succeed()
+    ids = [line.split("\t")[0] for line in dlog("read", "trimmed").must_succeed().splitlines()]
+    assert dlog("read", "trimmed", "--until", "0:0:0").must_succeed() == ""  # nothing is trimmed yet
+    dlog("shrink", "trimmed", ids[4]).must_succeed()
+    sentence = f"--until {ids[2]} is before --from earliest: message {ids[2]} comes before {ids[4]}"
+    dlog("read", "trimmed", "--until", ids[2]).must_fail(2, sentence)
+    file = tmp_path / "trimmed.jsonl"
+    dlog("export", "trimmed", "--to", "jsonl", "--until", ids[2], str(file)).must_fail(2, sentence)
+    assert not file.exists()
+    assert dlog("read", "trimmed", "--until", ids[5], "-o", "raw").must_succeed() == "b\n"
+
+
 def test_a_producer_appends_each_line_once(dlog: Command) -> None:
     """Again with the same input, with more of it, and with one line less."""
     lines = [b"%d\n" % number for number in range(2500)]
