@@ -36,6 +36,7 @@ from ledger.model import LedgerId
 
 _LOST_FIRST_S = 0.1
 _LOST_MAX_S = 5.0
+_FULL = "registered read-only (disks nearly full?): free space"
 _PRODUCERS_S_MAX = 5.0
 """For the read of their state. Bookies that have stopped may let it wait for longer, and plain appends must not."""
 
@@ -197,11 +198,20 @@ class WriterOpening:
 
     def _explained(self, error: NotEnoughBookiesError) -> NotEnoughBookiesError:
         uri, quorum = self._ledgers.store.uri, self._config.quorum
-        if live := len(self._ledgers.bookies().writable):
+        bookies = self._ledgers.bookies()
+        live, full = len(bookies.writable), len(bookies.read_only)
+        if live:
             least = quorum.ack if self._config.degraded is DegradedPolicy.ALLOW else quorum.ensemble
+            remedy = f", {full} more {_FULL}, or start" if full else ": start"
             return NotEnoughBookiesError(
                 f"a log needs at least {least} writable bookies, and {quorum.ensemble} for all copies, but only {live} "
-                f"can be written at {uri}: start more with `bookie start`",
+                f"can be written at {uri}{remedy} more with `bookie start`",
+                **error.facts,
+            )
+        if full:
+            return NotEnoughBookiesError(
+                f"no bookie can be written at {uri}, {full} {_FULL}, or start more with `bookie start`; "
+                "`bookie ls` lists them",
                 **error.facts,
             )
         return NotEnoughBookiesError(

@@ -136,6 +136,10 @@ class ScriptedBookie:
             BookieInfo(bookie_id=self.bookie_id, host="127.0.0.1", port=self._port)
         )
 
+    async def become_read_only(self) -> None:
+        assert self._registration is not None
+        await self._registration.set_read_only(True)
+
     async def unregister(self) -> None:
         if self._registration is not None:
             await self._registration.close()

@@ -10,7 +10,7 @@ import pytest
 
 from dlog import aio
 from dlog.errors import LogNotFoundError
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, NotEnoughBookiesError
 from tests.helpers.ledger.scripted_bookies import GUARD_S, until
 from tests.helpers.log.blocking_log import blocking_log
 from tests.helpers.log.scripted_log import payloads, scripted_log, store_of
@@ -119,6 +119,28 @@ async def test_a_log_is_created_only_when_asked() -> None:
         await (await client.open_writer("orders", create=True)).close()
         await (await client.open_writer("orders", create=True)).close()
         await (await client.open_writer("orders")).close()
+
+
+@pytest.mark.parametrize(
+    ("full", "sentence"),
+    [
+        (3, r"no bookie can be written at .*, 3 registered read-only \(disks nearly full\?\): free space"),
+        (2, r"but only 1 can be written at .*, 2 more registered read-only \(.*\): free space"),
+    ],
+)
+async def test_bookies_that_are_read_only_are_named(full: int, sentence: str) -> None:
+    async with scripted_log() as log:
+        for bookie in log.bookies[:full]:
+            await bookie.become_read_only()
+        async with log.client() as client:
+            with pytest.raises(NotEnoughBookiesError, match=sentence):
+                await client.open_writer("orders", create=True)
+
+
+async def test_without_any_bookie_starting_some_is_advised() -> None:
+    async with scripted_log(bookies=0) as log, log.client() as client:
+        with pytest.raises(NotEnoughBookiesError, match=r"no bookie is registered at .*: start some"):
+            await client.open_writer("orders", create=True)
 
 
 def test_a_blocking_writer_creates_only_when_asked() -> None:
