@@ -33,15 +33,19 @@ def follow_disks(service: BookieService, presence: Presence) -> None:
 
     def changed(writable: bool) -> None:
         apply()
-        room = ", ".join(
+        shortage = service.storage.shortage
+        free = ", ".join(
             f"{each.free_bytes} bytes free in {each.directory}" for each in service.storage.usage()
         )
         if writable:
-            logger.warning("writable again: %s", room)
-        elif isinstance(service.storage.shortage, TooManyFilesError):
-            logger.warning("read-only until files can be opened again: %s", service.storage.shortage)
+            logger.warning("writable again: %s", free)
+        elif isinstance(shortage, TooManyFilesError):
+            logger.warning("read-only until files can be opened again: %s", shortage)
+        elif shortage is not None:
+            # A write has failed since the last measurement, whose numbers are out of date.
+            logger.warning("read-only because a disk is full: %s", shortage)
         else:
-            logger.warning("read-only because a disk is nearly full: %s", room)
+            logger.warning("read-only because a disk is nearly full: %s", free)
 
     service.storage.on_writable_change = changed
     apply()
