@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlog.cli.input.csv_rows import Columns, csv_messages
-from dlog.cli.input.json_lines import described_messages, json_messages
+from dlog.cli.input.json_lines import DESCRIPTION_BYTES_MAX, described_messages, json_messages
 from dlog.cli.input.lengths import length_prefixed_messages
 from dlog.cli.input.lines import line_messages, split_lines
 from dlog.cli.input.message import Group, Headers, NewMessage
@@ -98,7 +98,7 @@ def _formatted(chunks: Iterable[bytes], options: InputOptions) -> Iterator[Group
         case InputFormat.JSONL:
             return json_messages(split_lines(chunks), options.key_column)
         case InputFormat.MESSAGES:
-            return described_messages(split_lines(chunks))
+            return described_messages(split_lines(chunks, DESCRIPTION_BYTES_MAX))
         case InputFormat.RAW_LENGTH:
             return length_prefixed_messages(chunks)
 

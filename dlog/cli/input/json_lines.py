@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from dlog.cli.input.message import Group, Headers, NewMessage
 from ledger.errors import ConfigurationError
+from ledger.model import ENTRY_BYTES_MAX
+
+DESCRIPTION_BYTES_MAX = 6 * ENTRY_BYTES_MAX + 64 * 1024
+"""Longest line that describes a message: JSON has `\\u0000` for one byte, and names the members of each header."""
 
 _PRINTED_ONLY = {"id", "time"}
 """Members that belong to the place in the log which the message was read from."""

@@ -6,17 +6,22 @@ from collections.abc import Iterable, Iterator
 
 from dlog.cli.input.message import Group, NewMessage, check_size
 from ledger.errors import ConfigurationError
+from ledger.model import ENTRY_BYTES_MAX
 
 
-def split_lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """For each chunk that ends a line, the lines that are complete, without their line ends."""
+def split_lines(chunks: Iterable[bytes], bytes_max: int = ENTRY_BYTES_MAX) -> Iterator[list[bytes]]:
+    """For each chunk that ends a line, the lines that are complete, without their line ends.
+
+    Raises:
+        MessageTooLargeError: a line is longer than `bytes_max`.
+    """
     kept: list[bytes] = []
     kept_bytes = 0
     for chunk in chunks:
         head, end, rest = chunk.partition(b"\n")
         kept.append(head)
         kept_bytes += len(head)
-        check_size(kept_bytes, "a line")
+        check_size(kept_bytes, "a line", bytes_max)
         if end:
             complete = rest.split(b"\n")
             first, kept, kept_bytes = b"".join(kept), [complete[-1]], len(complete[-1])

@@ -20,11 +20,11 @@ class NewMessage(NamedTuple):
 Group = list[NewMessage]
 
 
-def check_size(size: int, what: str) -> None:
-    """MessageTooLargeError if an input unit of `size` bytes exceeds the largest possible message."""
-    if size > ENTRY_BYTES_MAX:
+def check_size(size: int, what: str, bytes_max: int = ENTRY_BYTES_MAX) -> None:
+    """MessageTooLargeError if an input unit of `size` bytes exceeds `bytes_max`, by default the largest message."""
+    if size > bytes_max:
         raise MessageTooLargeError(
-            f"{what} of the input has {size} bytes or more, the limit of a message is {ENTRY_BYTES_MAX}: split it",
+            f"{what} of the input has {size} bytes or more, the limit of {what} is {bytes_max}: split it",
             entry_bytes=size,
-            entry_bytes_max=ENTRY_BYTES_MAX,
+            entry_bytes_max=bytes_max,
         )

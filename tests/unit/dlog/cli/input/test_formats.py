@@ -154,6 +154,15 @@ def test_what_read_prints_is_read_as_the_same_messages() -> None:
     ]
 
 
+@pytest.mark.parametrize("part", [b"\0", b"\xff", b'"'], ids=["escaped", "base64", "quotes"])
+def test_a_message_at_the_limit_is_read_however_its_bytes_are_written(part: bytes) -> None:
+    """As JSON it takes up to six times as many bytes, which arrive in chunks."""
+    largest = NewMessage(None, part * (ENTRY_BYTES_MAX - 100_000), ((part * 20, b""),) * 1_000)
+    printed = as_json(Message(MessageId(1, 0), largest.payload, largest.key, headers=largest.headers))
+    chunks = (printed[at : at + 1_000_000] for at in range(0, len(printed), 1_000_000))
+    assert all_of(InputFormat.MESSAGES, *chunks) == [largest]
+
+
 def test_json_lines_keep_their_text_and_take_their_key() -> None:
     text = b'{"id": 7, "a": 1}\n{"id": "x"}\n'
     assert messages(InputFormat.JSONL, text, key_column="id") == [
@@ -318,5 +327,6 @@ def test_a_length_field_does_not_decide_how_much_is_read() -> None:
         while True:
             yield b"x" * 1_000_000
 
-    with pytest.raises(MessageTooLargeError, match="a line of the input"):
-        list(read_messages(endless(), InputOptions()))
+    for form in (InputFormat.LINES, InputFormat.JSONL, InputFormat.MESSAGES):
+        with pytest.raises(MessageTooLargeError, match="a line of the input"):
+            list(read_messages(endless(), InputOptions(form=form)))
