@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ledger.errors import ConfigurationError
 if TYPE_CHECKING:
     from dlog.model import Message
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
 
@@ -30,9 +31,9 @@ def printable(value: bytes | None) -> str:
     return value.decode("utf-8", "backslashreplace").translate(_CONTROLS)
 
 
-def instant(time_us: int) -> str:
+def instant(time_us: int, timespec: str = "milliseconds") -> str:
     """Microseconds since 1970 as ISO 8601 in UTC; 0 is unknown."""
-    return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds") if time_us else "-"
+    return (_EPOCH + timedelta(microseconds=time_us)).isoformat(timespec=timespec) if time_us else "-"
 
 
 def to_the_second(time_us: int) -> str:
@@ -43,8 +44,8 @@ def to_the_second(time_us: int) -> str:
 
 
 def json_instant(time_us: int) -> str | None:
-    """The same for programs, to whom the unknown is null."""
-    return instant(time_us) if time_us else None
+    """The same for programs, without loss; the unknown is null."""
+    return instant(time_us, "microseconds") if time_us else None
 
 
 def as_text(message: Message) -> bytes:

@@ -42,7 +42,7 @@ def time_of(text: str, now_us: int) -> int | None:
         return None
     if found_time.tzinfo is None:
         found_time = found_time.replace(tzinfo=UTC)
-    return max(0, round(found_time.timestamp() * 1e6))
+    return max(0, (found_time - _EPOCH) // timedelta(microseconds=1))
 
 
 def position_of(text: str, now_us: int, at_time: Callable[[int], T]) -> MessageId | str | T:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from io import RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
-from dlog.cli.output import as_json, instant
+from dlog.cli.output import as_json, json_instant
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write_csv(reader: Reader, output: BinaryIO) -> Iterator[int]:
 
 
 def _csv_rows(batch: MessageBatch) -> Iterator[bytes]:
-    time = instant(batch.append_time_us) if batch.append_time_us else ""
+    time = json_instant(batch.append_time_us) or ""
     for message in batch:
         key = _csv_field(message.key, message.id, "key")
         payload = _csv_field(message.payload, message.id, "payload")

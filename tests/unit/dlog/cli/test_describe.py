@@ -66,7 +66,7 @@ def test_programs_get_numbers_as_numbers() -> None:
             "name": "first",
             "host": "host-a",
             "process": 11,
-            "since": "2023-11-14T22:13:20.000+00:00",
+            "since": "2023-11-14T22:13:20.000000+00:00",
             "instance": "alice",
         },
         "copies": {"ensemble": 3, "write": 3, "ack": 2, "degraded": False},
@@ -139,7 +139,7 @@ def test_unknown_times_are_null() -> None:
     """An empty ledger has no first append."""
     row = ledger_row(listed(3, -1))
     assert (row["state"], row["entries"], row["first"], row["last"]) == ("sealed", 0, None, None)
-    assert row["created"] == "2023-11-14T22:13:20.000+00:00"
+    assert row["created"] == "2023-11-14T22:13:20.000003+00:00"
 
 
 def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from dlog.cli.options import Output
-from dlog.cli.output import as_json, as_raw, as_text, formatter, instant
+from dlog.cli.output import as_json, as_raw, as_text, formatter, instant, json_instant
+from dlog.cli.positions import time_of
 from dlog.model import Message, MessageId
 from ledger.errors import ConfigurationError
 
@@ -41,7 +42,7 @@ def test_raw_has_the_key_if_asked() -> None:
 def test_json_distinguishes_bytes_from_text() -> None:
     assert json.loads(as_json(message(b"v", None, append_time_us=1_357_000_000_123_456))) == {
         "id": "17:420:3",
-        "time": "2013-01-01T00:26:40.123+00:00",
+        "time": "2013-01-01T00:26:40.123456+00:00",
         "key": None,
         "payload": "v",
     }
@@ -53,6 +54,14 @@ def test_json_distinguishes_bytes_from_text() -> None:
 def test_raw_is_the_payload() -> None:
     assert as_raw(message(b"a\0b")) == b"a\0b\n"
     assert as_raw(message(None)) == b"\n"
+
+
+@pytest.mark.parametrize("time_us", [1_357_000_000_000_000, 1_790_000_000_000_001, 253_402_300_799_999_999])
+def test_json_has_the_exact_time(time_us: int) -> None:
+    """As a position it finds the same message."""
+    printed = json_instant(time_us)
+    assert printed is not None and time_of(printed, 0) == time_us
+    assert instant(1_357_000_000_123_456) == "2013-01-01T00:26:40.123+00:00"
 
 
 def test_an_unknown_time_is_a_dash() -> None:
