@@ -20,7 +20,7 @@ STDOUT = "-"
 
 
 def check_destination(file: str, force: bool) -> None:
-    """Refuse what `opened_output` would refuse, before anything is read.
+    """Refuse what `Output.opened` would refuse, before anything is read.
 
     Raises:
         ConfigurationError: the file exists, and `force` is not set; it is a directory or a device; its directory does
@@ -40,34 +40,59 @@ def check_destination(file: str, force: bool) -> None:
         raise ConfigurationError(f"cannot write {file}: there is no directory {path.parent}; make it first")
 
 
-@contextmanager
-def opened_output(file: str, force: bool) -> Iterator[BinaryIO]:
-    """Stdout for `-`; else a new file next to `file`, which takes its place if the block succeeds.
+class Output:
+    """Stdout for `-`; else a new file next to `file`, which takes its place if the block of `opened` succeeds."""
 
-    On success its content is on the disk. It has the permissions of the file that it replaces, or those that the umask
-    gives a new one. After a failure it is removed; of a process that was killed, `FILE.XXX.partial` remains.
+    def __init__(self, file: str, force: bool) -> None:
+        self._file = file
+        self._force = force
+        self._path = Path(file)
+        self._written: os.stat_result | None = None
+        """Of the file that was written in full."""
 
-    Raises:
-        ConfigurationError: it cannot be created, or `file` was created in the meantime and `force` is not set.
-    """
-    if file == STDOUT:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = _resolved(file)  # what a symbolic link leads to is replaced, not the link
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
-    try:
-        with _created(partial, file) as output:
-            with suppress(FileNotFoundError):
-                os.fchmod(output.fileno(), stat.S_IMODE(path.stat().st_mode))
-            yield output
-            output.flush()
-            os.fsync(output.fileno())
-        _name(partial, path, file, force)
-    finally:
-        with suppress(OSError):  # the reason is being raised, or it was renamed
-            partial.unlink()
-    _sync_directory(path.parent)
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """On success the content is on the disk, under its name.
+
+        A file has the permissions of the one that it replaces, or those that the umask gives a new one. After a
+        failure it is removed, unless it `is_in_place`; of a process that was killed, `FILE.XXX.partial` remains.
+
+        Raises:
+            ConfigurationError: it cannot be created, its directory cannot be opened, or `file` was created in the
+                meantime and `force` is not set.
+        """
+        file = self._file
+        if file == STDOUT:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
+        path = self._path = _resolved(file)  # what a symbolic link leads to is replaced, not the link
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
+        # Opened first: when the file has its name it is too late for a refusal.
+        with _opened_directory(path.parent, file) as directory:
+            try:
+                with _created(partial, file) as output:
+                    with suppress(FileNotFoundError):
+                        os.fchmod(output.fileno(), stat.S_IMODE(path.stat().st_mode))
+                    yield output
+                    output.flush()
+                    os.fsync(output.fileno())
+                    self._written = os.fstat(output.fileno())
+                _name(partial, path, file, self._force)
+            finally:
+                with suppress(OSError):  # the reason is being raised, or it was renamed
+                    partial.unlink()
+            os.fsync(directory)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether `file` is what was written in full. A signal may come as it gets its name, so the disk is asked."""
+        if self._written is None:
+            return False
+        try:
+            return os.path.samestat(self._path.stat(), self._written)
+        except OSError:
+            return False
 
 
 def _resolved(file: str) -> Path:
@@ -99,10 +124,16 @@ def _name(partial: Path, path: Path, file: str, force: bool) -> None:
     partial.replace(path)
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def _opened_directory(directory: Path, file: str) -> Iterator[int]:
     try:
-        os.fsync(descriptor)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {file}: its directory cannot be opened to sync it: {error.strerror}; use another directory"
+        ) from error
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 

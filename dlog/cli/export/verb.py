@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlog.cli.export.destination import STDOUT, check_destination, opened_output
+from dlog.cli.export.destination import STDOUT, Output, check_destination
 from dlog.cli.export.formats import WRITERS, ExportFormat, check_format
 from dlog.cli.export.progress import progress
 from dlog.cli.options import From, LogName, Metadata, Namespace, Until, connect
@@ -44,25 +44,28 @@ def export(
     check_destination(file, force)
     check_format(to, file == STDOUT and sys.stdout.isatty())
     first, behind = bounds_of(log, start, until, metadata, namespace)
-    count = 0
+    count, target = 0, Output(file, force)
     with connect(metadata, namespace) as client, client.reader(log, start=first, until=behind) as reader:
         try:
-            with opened_output(file, force) as output, progress(client, log, reader, behind) as advance:
+            with target.opened() as output, progress(client, log, reader, behind) as advance:
                 for written in WRITERS[to](reader, output):
                     count += written
                     advance(written)
         except BrokenPipeError:
             raise
         except (KeyboardInterrupt, LogStoreError, OSError):
-            say("dlog", _early_end(count, file))
+            say("dlog", _early_end(count, file, is_in_place=target.is_in_place))
             raise
         if file != STDOUT:
             print(f"{_messages(count)} exported to {file}; continue with --from {reader.position}")
 
 
-def _early_end(count: int, file: str) -> str:
+def _early_end(count: int, file: str, *, is_in_place: bool) -> str:
     if file == STDOUT:
         return f"stopped early: {_messages(count)} written"
+    if is_in_place:
+        found = f"stopped early: {_messages(count)} exported to {file}"
+        return f"{found}, which is complete, but perhaps not yet on the disk"
     return f"stopped early: {_messages(count)} read, {file} was not written"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -190,6 +191,60 @@ def test_what_cannot_be_a_file_is_refused(dlog: Command, log: str, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
     assert dlog.here("export", log, str(tmp_path / "out")).code == 2
     assert dlog.here("export", log, "--to", "xml", str(tmp_path / "out")).code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "last"),
+    [
+        (KeyboardInterrupt(), 130, "dlog: interrupted"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), 1, "dlog: Input/output error"),
+    ],
+    ids=["Ctrl-C", "disk"],
+)
+def test_a_whole_file_is_reported_although_its_name_is_not_synced(
+    dlog: Command,
+    log: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+    last: str,
+) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise error
+
+    file = tmp_path / "whole.jsonl"
+    for force in ((), ("--force",)):  # a link, a rename
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fsync)
+            found = dlog.here("export", log, "--to", "jsonl", *force, str(file))
+        assert found.code == code
+        assert found.err.splitlines() == [
+            f"dlog: stopped early: 4 messages exported to {file}, which is complete, but perhaps not yet on the disk",
+            last,
+        ]
+        assert file.read_text("utf-8") == dlog("read", log, "-o", "json").must_succeed()
+        assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_directory_that_cannot_be_synced_is_refused(
+    dlog: Command, log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that may be written but not read, for example."""
+    system_open = os.open
+
+    def refused(path: str | Path, flags: int, *rest: int) -> int:
+        if flags & os.O_DIRECTORY and Path(path) == tmp_path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return system_open(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refused)
+    file = tmp_path / "out.jsonl"
+    dlog.here("export", log, "--to", "jsonl", str(file)).must_fail(
+        2, f"cannot write {file}: its directory cannot be opened to sync it: Permission denied"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")
