@@ -99,10 +99,10 @@ def _time_rank(text: str, now_us: int) -> float | None:
 
 
 def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -> tuple[Position, Position]:
-    """Both positions; the cluster is asked only for times, and for an end that is an id.
+    """Both positions; the cluster is asked only for times and ids.
 
     Raises:
-        ConfigurationError: one has no known form, or the end is before the start.
+        ConfigurationError: one has no known form, the start is above the tail, or the end is before the start.
     """
     from dlog.model import MessageId
     from dlog.read.range import AtTime
@@ -110,14 +110,13 @@ def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -
     now_us = time.time_ns() // 1000
     wanted = position_of(start, now_us, AtTime), position_of(until, now_us, AtTime)
     check_times(start, until, now_us)
-    if isinstance(wanted[0], AtTime) or isinstance(wanted[1], AtTime | MessageId):
+    if isinstance(wanted[0], AtTime | MessageId) or isinstance(wanted[1], AtTime | MessageId):
         found = administer(metadata, namespace, lambda client: range_of(client, log, *wanted))
     else:
         found = wanted[0], wanted[1]
     check_order(*found, start, until)
-    return start if start == "earliest" else found[0], found[
-        1
-    ]  # a trim may raise the earliest id until the read
+    # Another trim may come before the read: the earliest message is the one that is earliest then.
+    return start if start == "earliest" else found[0], found[1]
 
 
 async def range_of(
@@ -129,6 +128,7 @@ async def range_of(
 
     Raises:
         LogNotFoundError: no such log.
+        UnknownPositionError: the start is above the tail.
         ReadError, DataLossError: the tail, or the position of a time, cannot be determined.
     """
     from dlog.model import MessageId
@@ -143,7 +143,10 @@ async def range_of(
         elif start == "latest":
             start = await places.tail()
         elif start == "earliest":
-            start = await places.trim_before()
+            start = (await client.logs.read(ref)).value.trim_before
+    # A start above an end below the tail is refused as such.
+    if isinstance(start, MessageId) and not isinstance(until, MessageId):
+        await places.require_not_above_tail(start)
     found_start = await places.find(start) if isinstance(start, AtTime) else start
     found_until = await places.find(until) if isinstance(until, AtTime) else until
     return found_start, found_until

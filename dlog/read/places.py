@@ -51,21 +51,21 @@ class Places:
             return await with_fresh_record(
                 self._logs, self._ref, self._ledgers.environment, _earliest, "the earliest message"
             )
-        if await self.is_above_tail(start) and not is_after_all(
-            start, (await self._logs.read(self._ref)).value
+        await self.require_not_above_tail(start)
+        return start
+
+    async def require_not_above_tail(self, position: MessageId) -> None:
+        """UnknownPositionError if it is above the tail, and not the position after a log of sealed ledgers."""
+        if await self.is_above_tail(position) and not is_after_all(
+            position, (await self._logs.read(self._ref)).value
         ):
             tail = await self.tail()
             raise UnknownPositionError(
-                f"position {start} is above the tail of log {self._ref.name}, which is {tail}: use an id up to that, "
-                "or 'latest'",
-                requested=start,
+                f"position {position} is above the tail of log {self._ref.name}, which is {tail}: use an id up to "
+                "that, or 'latest'",
+                requested=position,
                 last=tail.ledger_id,
             )
-        return start
-
-    async def trim_before(self) -> MessageId:
-        """The id below which everything is trimmed; `EARLIEST_ID` if nothing is."""
-        return (await self._logs.read(self._ref)).value.trim_before
 
     async def is_above_tail(self, position: MessageId) -> bool:
         """Whether it is above the tail. Bookies are asked only if the record does not show it."""

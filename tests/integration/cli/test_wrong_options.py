@@ -68,7 +68,7 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
             (("",), ("'' is no position",)),
             (("\u0661:\u0662:\u0663",), ("is no position",)),
             (("\uff11m",), ("is no position",)),
-            (("999999:0:0",), ("999999:0:0 is above the last ledger", "start at an id of this log")),
+            (("999999:0:0",), ("999999:0:0 is above the tail of log", "use an id up to that")),
             (("1h", "--until", "2h"), ("--until 2h is before --from 1h",)),
             (("2013-01-05", "--until", "2012-01-05"), ("--until 2012-01-05 is before --from 2013-01-05",)),
             (("latest", "--until", "1h"), ("--until 1h is before --from latest",)),
@@ -89,7 +89,7 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "--to": [(("xml",), ("--to", "jsonl"))],
         "--from": [
             (("yesterday",), ("'yesterday' is no position",)),
-            (("999999:0:0",), ("999999:0:0 is above the last ledger", "start at an id of this log")),
+            (("999999:0:0",), ("999999:0:0 is above the tail of log", "use an id up to that")),
             (("1h", "--until", "2h"), ("--until 2h is before --from 1h",)),
         ],
         "--until": [
@@ -240,10 +240,21 @@ def test_a_time_before_the_log_is_where_it_begins(log: Command) -> None:
 
 
 def test_a_read_ends_at_the_tail_and_waits_for_nothing(log: Command) -> None:
-    """An end above the tail is the tail, also in the future and in the log's newest ledger."""
+    """An end above the tail is the tail, also in the future and in the log's newest ledger; a start there is wrong."""
     tail = json.loads(log.here("info", LOG, "-o", "json").must_succeed())["next"]
     ledger, entry, _ = map(int, tail.split(":"))
-    for until in (tail, f"{ledger}:{entry + 1}:0", "999999:0:0", "9999-12-31"):
+    beyond = f"{ledger}:{entry + 1}:0"
+    for more in (
+        (),
+        ("--until", "9999-12-31"),
+        ("--until", "latest"),
+        ("--until", f"{ledger}:{entry + 2}:0"),
+    ):
+        log.here("read", LOG, "--from", beyond, *more).must_fail(2, f"position {beyond} is above the tail")
+    log.here("export", LOG, "--to", "csv", "--from", beyond, "-").must_fail(
+        2, f"position {beyond} is above the tail"
+    )
+    for until in (tail, beyond, "999999:0:0", "9999-12-31"):
         assert log.here("read", LOG, "--until", until, "-o", "raw").must_succeed() == "a\nb\nc\n"
     assert log.here("read", LOG, "--from", tail).must_succeed() == ""
     assert log.here("read", LOG, "--from", "latest", "--until", "9999-12-31").must_succeed() == ""
