@@ -52,9 +52,23 @@ def _messages(
             yield group
 
 
+class _Number:
+    """A number as it is written: Python would round it, or refuse one of thousands of digits."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no number there")
+
+
+_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_no_number)
+
+
 def _parsed(line: bytes) -> object:
     try:
-        value: object = json.loads(line)
+        value: object = _DECODER.decode(line.decode(json.detect_encoding(line), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"is not JSON: {error}") from error
     return value
@@ -64,7 +78,22 @@ def _member(value: object, name: str) -> bytes:
     if not isinstance(value, dict) or name not in value:
         raise ConfigurationError(f"is not a JSON object with a member {name!r}")
     key = value[name]
-    return _encoded(key if isinstance(key, str) else json.dumps(key))
+    try:
+        return _encoded(key if isinstance(key, str) else _written(key))
+    except RecursionError as error:
+        raise ConfigurationError(f"has a member {name!r} that is nested too deeply for a key") from error
+
+
+def _written(value: object) -> str:
+    match value:
+        case _Number():
+            return value.text
+        case list():
+            return f"[{', '.join(map(_written, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{json.dumps(name)}: {_written(one)}' for name, one in value.items())}}}"
+        case _:
+            return json.dumps(value)
 
 
 def _described(value: object) -> NewMessage:

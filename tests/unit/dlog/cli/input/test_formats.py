@@ -171,6 +171,36 @@ def test_json_lines_keep_their_text_and_take_their_key() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1.10",
+        "1e5",
+        "12345678901234567890.5",
+        "-0",
+        "9" * 5_000,
+        '[1.10, {"a": 1.0, "\\u00e9": null}]',
+        "true",
+    ],
+)
+def test_a_key_that_is_no_text_is_as_it_is_written(value: str) -> None:
+    """Numbers that differ only where a float has no digits are different keys."""
+    text = f'{{"id": {value}}}'.encode()
+    assert messages(InputFormat.JSONL, text, key_column="id") == [(value.encode(), text)]
+
+
+@pytest.mark.parametrize("depth", [900, 5_000, 100_000])
+def test_a_key_that_is_nested_deeply_is_taken_or_refused(depth: int) -> None:
+    """How deep Python may go depends on its version."""
+    key = b"[" * depth + b"]" * depth
+    try:
+        [found] = all_of(InputFormat.JSONL, b'{"a": ' + key + b"}", key_column="a")
+    except ConfigurationError as error:
+        assert str(error).startswith("line 1 of the input ")
+    else:
+        assert found.key == key
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_json_line() -> None:
     chunks = [b"\xef\xbb\xbf", b'{"id": 7}\n"\xef\xbb\xbf"\n']
     assert messages(InputFormat.JSONL, *chunks) == [(None, b'{"id": 7}'), (None, b'"\xef\xbb\xbf"')]
@@ -198,6 +228,13 @@ def test_length_prefixed_messages_are_exact(payloads: list[bytes], size: int) ->
         ),
         (InputFormat.CSV, b'a,b\n1,"2\n3,4\n', None, "ends inside a quoted field, at line 3"),
         (InputFormat.JSONL, b'{"a": 1}\n{"a": \n', None, "line 2 of the input is not JSON"),
+        (InputFormat.JSONL, b'{"a": NaN}', None, "line 1 of the input is not JSON: NaN is no number there"),
+        (
+            InputFormat.JSONL,
+            b"-Infinity",
+            None,
+            "line 1 of the input is not JSON: -Infinity is no number there",
+        ),
         (InputFormat.JSONL, b"[" * 100_000, None, "line 1 of the input is not JSON"),
         (InputFormat.JSONL, b"[1]\n", "a", "line 1 of the input is not a JSON object with a member 'a'"),
         (
@@ -266,6 +303,7 @@ def test_what_does_not_fit_is_named(
             for line, sentence in (
                 (b"[1]", "is not a JSON object"),
                 (b"{}", 'has no "payload": a tombstone has null'),
+                (b'{"payload": 1.5}', 'has a "payload" that is neither text nor null'),
                 (b'{"payload": 1}', 'has a "payload" that is neither text nor null'),
                 (b'{"payload": "", "payload_base64": ""}', 'has both "payload" and "payload_base64"'),
                 (b'{"payload_base64": "@"}', 'has a "payload_base64" that is not base64'),
