@@ -13,10 +13,16 @@ from ledger.printing import counted
 
 
 def _directory(text: str) -> Path:
-    """The argument of --data. ConfigurationError: it is empty, as an unset variable is, or a file."""
+    """The argument of --data. ConfigurationError: it is empty, as an unset variable is, or cannot be one."""
     if not text:
         raise ConfigurationError("--data is empty: give a directory, or leave the option out")
-    if Path(text).is_file():
+    try:
+        is_file = Path(text).is_file()
+    except OSError as error:
+        raise ConfigurationError(
+            f"--data {text} cannot be a directory: {error.strerror}; give another one"
+        ) from error
+    if is_file:
         raise ConfigurationError(f"--data {text} is a file: give a directory")
     return Path(text)
 

@@ -24,7 +24,7 @@ def check_destination(file: str, force: bool) -> None:
 
     Raises:
         ConfigurationError: the file exists, and `force` is not set; it is a directory or a device; its directory does
-            not exist; its symbolic links lead in a circle.
+            not exist; its symbolic links lead in a circle; its name is too long.
     """
     if file == STDOUT:
         return
@@ -32,11 +32,15 @@ def check_destination(file: str, force: bool) -> None:
         raise ConfigurationError("FILE is empty: pass the name of a file, or - for stdout")
     path = Path(file)
     _resolved(file)
-    if path.exists() and not path.is_file():
+    try:
+        exists, is_file, has_directory = path.exists(), path.is_file(), path.parent.is_dir()
+    except OSError as error:
+        raise _cannot_be_written(file, error) from error
+    if exists and not is_file:
         raise ConfigurationError(f"{file} is not a regular file: pass another name, or - for stdout")
-    if path.exists() and not force:
+    if exists and not force:
         raise _exists(file)
-    if not path.parent.is_dir():
+    if not has_directory:
         raise ConfigurationError(f"cannot write {file}: there is no directory {path.parent}; make it first")
 
 
@@ -108,7 +112,7 @@ def _created(partial: Path, file: str) -> BinaryIO:
     try:
         return partial.open("xb")
     except OSError as error:
-        raise ConfigurationError(f"cannot write {file}: {error.strerror}; pass another name") from error
+        raise _cannot_be_written(file, error) from error
 
 
 def _name(partial: Path, path: Path, file: str, force: bool) -> None:
@@ -136,6 +140,10 @@ def _opened_directory(directory: Path, file: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _cannot_be_written(file: str, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"cannot write {file}: {error.strerror}; pass another name")
 
 
 def _exists(file: str) -> ConfigurationError:

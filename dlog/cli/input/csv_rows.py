@@ -162,7 +162,10 @@ class _Rows:
                     "around the end of a line, but not around a field: put a field that has quotes in quotes, and "
                     "double those that it has"
                 ) from error
-            raise ConfigurationError(f"line {self._line} of the input is not CSV: {error}") from error
+            reason = str(error)
+            if b"\r" in raw:  # Python's reason is advice for programmers
+                reason = "it has a carriage return outside quotes: put the field in quotes, or end lines with a newline"
+            raise ConfigurationError(f"line {self._line} of the input is not CSV: {reason}") from error
 
 
 def _bytes(field: str) -> bytes:

@@ -184,6 +184,8 @@ def test_what_cannot_be_a_file_is_refused(dlog: Command, log: str, tmp_path: Pat
         (str(tmp_path / "no" / "such" / "file"), "there is no directory"),
         ("", "FILE is empty"),
         (str(tmp_path / ("x" * 250)), "File name too long"),
+        (str(tmp_path / ("x" * 300)), "File name too long; pass another name"),
+        (str(tmp_path / ("x" * 300) / "file"), "File name too long; pass another name"),
     ):
         dlog("export", log, "--to", "jsonl", "--force", file).must_fail(2, part)
     dlog("export", "missing", "--to", "csv", str(tmp_path / "out")).must_fail(1, "default/missing does not")

@@ -27,6 +27,7 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "--data": [
             (("",), ("--data is empty", "leave the option out")),
             (("README.md",), ("--data README.md is a file", "give a directory")),
+            (("x" * 300,), (f"--data {'x' * 300} cannot be a directory: File name too long",)),
         ],
         "--metadata": [(("nonsense",), ("'nonsense'", "scheme:rest"))],
     },

@@ -293,6 +293,13 @@ def test_what_does_not_fit_is_named(
         ),
         pytest.param(
             InputFormat.CSV,
+            b"a,b\n1,x\ry\n",
+            {"columns": Columns.JSON},
+            "line 2 of the input is not CSV: it has a carriage return outside quotes: put the field in quotes",
+            id="carriage return",
+        ),
+        pytest.param(
+            InputFormat.CSV,
             b"a,b\n1\n",
             {"payload_column": "b"},
             "line 2 of the CSV input has 1 column, but the payload 'b' is column 2",
