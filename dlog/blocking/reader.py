@@ -105,7 +105,7 @@ class Reader:
         ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.
             A reader without `until` that has read before waits instead, and `waits_for` gives the reason.
         ConfigurationError: the reader or its client is closed, or it may return gaps and is not iterated by `items` or
-            `batch_items`.
+            `batch_items`. Without `until`, iteration that is waiting when the reader is closed ends without an error.
         ForkedError: used in a process forked from the one that opened it.
 
     Source: docs/log-semantics.md#rule-26 to #rule-30.

@@ -78,7 +78,7 @@ class Reader:
         ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.
             A reader without `until` that has read before waits instead, and `waits_for` gives the reason.
         ConfigurationError: the reader is closed, or it may return gaps and is not iterated by `items` or
-            `batch_items`.
+            `batch_items`. Without `until`, iteration that is waiting when the reader is closed ends without an error.
 
     Source: docs/log-semantics.md#rule-26 to #rule-30.
     """
