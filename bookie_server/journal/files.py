@@ -34,8 +34,9 @@ from bookie_server.journal.record import (
 from ledger.errors import LogStoreError
 
 NEXT_FILE = "next.tmp"
-SPARE_FILE = "spare.tmp"
 """The next file while it is made, before it has its name."""
+SPARE_FILE = "spare.tmp"
+"""A file made in advance, until it becomes the next one."""
 _NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
 
 FIRST_POSITION = LogMark(1, FILE_HEADER_BYTES, 1)
