@@ -20,6 +20,20 @@ MUTATIONS = (
         plan=focused(**_SHARED),
     ),
     Mutation(
+        "given-up-ledger-loses-its-producers",
+        "A ledger that is given up and exists is not lost: its producers count, as its messages do.",
+        (
+            edit(
+                "dlog.write.producer_recovery:find_producers",
+                (
+                    "if one.seal is None or one.seal.last_entry < 0:",
+                    "if one.seal is None or one.seal.last_entry < 0 or one.ledger_id in given_up:",
+                ),
+            ),
+        ),
+        plan=focused(**_SHARED),
+    ),
+    Mutation(
         "entries-after-the-snapshot-are-not-read",
         "A snapshot is older than the end of its ledger: the entries from it on count, too.",
         (

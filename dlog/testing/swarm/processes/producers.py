@@ -15,7 +15,7 @@ from dlog.errors import AppendRejectedError, QueueFullError, ShrinkRefusedError
 from dlog.model import EARLIEST_ID, Appended, MessageId
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.producers import PRODUCER_CHECKS, ProducerAck, ProducerHistory
-from dlog.testing.swarm.processes.writers import CLOSE_S_MAX
+from dlog.testing.swarm.processes.writers import CLOSE_S_MAX, GivingUp
 from dlog.write.producer import LogProducer
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
@@ -84,6 +84,7 @@ class SwarmProducer:
     ) -> None:
         self._crowding = Random(f"crowding {chance.getstate()[1][:2]}")
         """Follows from the seed, and draws nothing from `chance`: with a larger buffer a run is as without it."""
+        self._giving_up = GivingUp(chance)
         self._client = client
         self._produced = produced
         self._name = name
@@ -99,7 +100,9 @@ class SwarmProducer:
     async def run(self) -> None:
         while not self._stopping.is_set():
             try:
-                writer = await self._client.open_writer(PRODUCED_LOG, create=True)
+                writer = await self._client.open_writer(
+                    PRODUCED_LOG, create=True, given_up=self._giving_up.given_up()
+                )
             except _FAILURES:
                 await asyncio.sleep(_PAUSE_S * self._chance.random())
                 continue

@@ -24,10 +24,14 @@ from ledger.errors import (
     OwnershipLostError,
     UnavailableError,
 )
+from ledger.model import LedgerId
 
 _HUGE = 0.04
 """Share of messages that are huge, in a plan that has any."""
 _COMPETE_EVERY_S = 0.5
+_GIVES_UP = 0.15
+"""Share of takeovers that give up any ledger that may be lost. None is, so nothing may come of it."""
+_ANY_LEDGER = tuple(map(LedgerId, range(500)))
 T = TypeVar("T")
 IN_FLIGHT_MAX = 32
 CLOSE_S_MAX = 200.0
@@ -45,6 +49,16 @@ class Content(NamedTuple):
     def recorded(self) -> bytes:
         """As the history has it."""
         return content_of(*self)
+
+
+class GivingUp:
+    """Which takeovers give up ledgers that are there. It follows from the seed, and shifts no other draw."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = Random(f"giving up {chance.getstate()[1][:2]}")
+
+    def given_up(self) -> tuple[LedgerId, ...]:
+        return _ANY_LEDGER if self._chance.random() < _GIVES_UP else ()
 
 
 class SwarmWriter:
@@ -67,6 +81,7 @@ class SwarmWriter:
         self._name = name
         self._chance = chance
         self._stopping = stopping
+        self._giving_up = GivingUp(chance)
         self._tasks: dict[asyncio.Task[None], None] = {}
         self.wrong: list[str] = []
         """What must not happen and did."""
@@ -122,12 +137,13 @@ class SwarmWriter:
         return writer
 
     async def _opened(self) -> LogWriter:
-        chance = self._chance
+        chance, given_up = self._chance, self._giving_up.given_up()
         if not self._plan.polite or chance.random() >= self._plan.polite:
-            return await self._client.open_writer(self._log, create=True)
+            return await self._client.open_writer(self._log, create=True, given_up=given_up)
         return await self._client.open_writer(
             self._log,
             create=True,
+            given_up=given_up,
             wait_for_current_owner=chance.choice((0.0, 1.0, 10.0)),
             hand_over=chance.random() < 0.7,
             on_takeover_lost=chance.choice(tuple(OnTakeoverLost)),
