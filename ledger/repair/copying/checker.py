@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -73,6 +74,8 @@ class FragmentChecker:
             unknown = unknown or next(
                 (copy.reason for copy in copies.values() if copy.state is CopyState.UNREACHABLE), ""
             )
+            # A bookie that is known not to answer is not asked, and there may be millions of entries.
+            await asyncio.sleep(0)
         return Held(tuple(lacking), unknown)
 
 
