@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _ITEMS_AT_ONCE = 64
 """Small entries decoded in one visit to the loop: a visit costs as much as decoding some dozen of them."""
 
+_OPENING_S_MAX = 0.1
+"""Longer than a thread that runs needs to build the messages of a batch."""
+
 _NOTHING: Iterator[Any] = iter([])
 
 
@@ -289,9 +292,10 @@ class Reader:
                 return True  # another thread did
             self._take_rest()
             self._take_part()
-            if self._taken is None:
+            taken = self._taken
+            if taken is None:
                 return False
-            self._whole, self._taken = iter([self._taken]), None
+            self._whole, self._taken = iter([taken]), None
             return True
 
     def _open_next(self) -> bool:
@@ -301,9 +305,10 @@ class Reader:
                 return True  # another thread did
             self._take_rest()  # of a batch, if a signal came before it was provided
             self._take_part()
-            if self._taken is None:
+            taken = self._taken
+            if taken is None:
                 return False
-            opened = self._taken.opened()
+            opened = taken.opened()
             self._current, self._taken = opened, None
             return True
 
@@ -453,10 +458,15 @@ class Reader:
             self._thread.run_within(timeout_s, "close", self._close)
 
     async def _close(self) -> None:
-        with self._opening:
+        # Its holder may be a thread that a signal has interrupted, and whose handler waits for this call.
+        is_mine = self._opening.acquire(timeout=_OPENING_S_MAX)
+        try:
             self._take_rest()
             self._reached(self.position)
             self._whole, self._parts, self._taken, self._made = iter([]), iter([]), None, iter([])
+        finally:
+            if is_mine:
+                self._opening.release()
         await self._target.close()
 
     def __enter__(self) -> Self:

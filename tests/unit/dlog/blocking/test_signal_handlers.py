@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from dlog.blocking.client import Client
 from dlog.blocking.crossing import Crossing
 from dlog.blocking.pending import Pending
 from dlog.blocking.producer import Producer
+from dlog.blocking.reader import Reader, _Part
 from dlog.blocking.writer import Writer
 from dlog.core.batching import BatchLimits
 from dlog.errors import AppendAbortedError, LogStoreError, QueueFullError
+from dlog.read.batch import MessageBatch
 from dlog.write.left_out import leave_out
+from ledger.errors import ConfigurationError
 from tests.helpers.log.blocking_log import blocking_log
 
 GUARD_S = 30.0
@@ -137,3 +141,29 @@ def test_what_a_handler_leaves_out_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         in_a_thread(lambda: submit(1))
         assert producer._left_out == ((1, 1), (5, 5))
         log.speak()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("owner", "place"), [(Reader, "_take_rest"), (Reader, "_take_part"), (_Part, "opened")]
+)
+def test_a_handler_may_close_the_reader(
+    owner: type, place: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is returned before, and perhaps after, is the beginning of the log; iteration then ends."""
+    with blocking_log() as log:
+        writer = log.client().open_writer("orders", create=True)
+        for number in range(6):
+            writer.append_many([b"%d" % (2 * number), b"%d" % (2 * number + 1)])
+        reader = log.client().reader("orders", until="latest")
+        found: list[bytes | None] = []
+
+        def work() -> None:
+            found.append(next(reader).payload)
+            interrupt(monkeypatch, owner, place, reader.close)
+            with suppress(ConfigurationError):
+                for one in reader.batches() if whole else reader:
+                    found.extend(one.payloads if isinstance(one, MessageBatch) else [one.payload])
+
+        in_a_thread(work)
+        assert found == [b"%d" % number for number in range(len(found))]
