@@ -75,10 +75,8 @@ class NextLedger:
         if task is None:
             return
         task.cancel()
-        if (
-            not task.done()
-        ):  # it closes its handle itself if this wait is cancelled, a task that has ended does not
-            await asyncio.wait((task,))
+        if not task.done():
+            await asyncio.wait((task,))  # if this is cancelled, the task closes its handle itself
         if not task.cancelled() and isinstance(found := task.result(), SharedLedger):
             await found.close()
 

@@ -7,6 +7,7 @@ many ledgers a slow reader still holds runs.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,8 @@ class DecodedBudget:
     def __init__(self) -> None:
         self._kept: dict[int, tuple[ref[Decoded], int]] = {}
         """Those that are not empty, with their bytes, in the order in which they began, by identity."""
+        self._ended: deque[int] = deque()
+        """Those that no reader holds any more, still counted. They end in whichever thread has dropped the reader."""
         self._bytes = 0
 
     def reserve(self, decoded: Decoded, byte_count: int) -> bool:
@@ -55,6 +58,8 @@ class DecodedBudget:
         Nothing of the same run is: the next reader begins with its first entry, and would find none of them if each
         new one took the place of the oldest.
         """
+        while self._ended:  # first: their identities are free again
+            self._release(self._ended.popleft())
         if byte_count > _DECODED_BYTES_MAX:
             return False
         key = id(decoded)
@@ -63,7 +68,7 @@ class DecodedBudget:
             if oldest == key:
                 return False
             self._drop(oldest)
-        known, before = self._kept.get(key) or (ref(decoded, lambda _: self._release(key)), 0)
+        known, before = self._kept.get(key) or (ref(decoded, lambda _: self._ended.append(key)), 0)
         self._kept[key] = known, before + byte_count
         self._bytes += byte_count
         return True
@@ -75,7 +80,7 @@ class DecodedBudget:
         self._release(key)
 
     def _release(self, key: int) -> None:
-        """No reader can ask for it any more. It may be released already: a collection runs at any time."""
+        """Count it no more. It may be released already: `_drop` may find one that has just ended."""
         self._bytes -= self._kept.pop(key, (None, 0))[1]
 
 

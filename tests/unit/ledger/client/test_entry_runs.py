@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
+
 import pytest
 
 from ledger.model import EntryId
@@ -89,3 +94,32 @@ def test_a_run_that_no_reader_holds_counts_no_more() -> None:
     del run
     other.keep(11, "made", 6)
     assert list(other) == [10, 11]
+
+
+def test_readers_that_other_threads_drop_free_what_they_held() -> None:
+    budget, held, interval = DecodedBudget(), deque[Decoded](), sys.getswitchinterval()
+    done = threading.Event()
+
+    def drop_readers() -> None:
+        while not done.is_set() or held:
+            with suppress(IndexError):
+                held.popleft()
+
+    dropping = threading.Thread(target=drop_readers)
+    sys.setswitchinterval(1e-6)
+    try:
+        dropping.start()
+        for entry_id in range(30_000):
+            made = Decoded(budget)
+            made.keep(entry_id, "made", 1)
+            held.append(made)
+            del made
+    finally:
+        done.set()
+        dropping.join()
+        sys.setswitchinterval(interval)
+    last = Decoded(budget)
+    last.keep(0, "made", 10)
+    last.keep(1, "made", 0)
+    assert list(last) == [0, 1]
+    assert budget._bytes == 10
