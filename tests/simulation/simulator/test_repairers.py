@@ -69,4 +69,4 @@ def test_a_repair_of_open_fragments_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(ledger_repair, "closed_fragments", all_of_them)
     monkeypatch.setattr("ledger.repair.core.replacing.closed_fragments", all_of_them)
-    assert is_found("c13_ledger_metadata_moves_legally", 100, 130)
+    assert is_found("c13_ledger_metadata_moves_legally", 81, 90)
