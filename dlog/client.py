@@ -381,9 +381,8 @@ class LogClient:
         `items` and `batch_items`). `on_data_loss`: the same for messages that are lost; `skip` is not allowed.
 
         Raises:
-            ConfigurationError: more than one start, `last` below 1, a time without a time zone, an id with a number
-                out of range, an unknown policy, or `until` before where the reader begins: two ids or two times in the
-                wrong order, or `"earliest"`.
+            ConfigurationError: more than one start, `last` below 1, a time without a time zone, an unknown policy, or
+                `until` before where the reader begins: two ids or two times in the wrong order, or `"earliest"`.
             InvalidNameError: a position is not a valid message id, or `cursor` not a valid name.
 
         Source: docs/log-semantics.md#rule-28, #rule-29, #rule-31, #rule-35.
@@ -462,8 +461,7 @@ class LogClient:
             UnknownPositionError: the position is above the tail.
             LogNotFoundError: no such log.
             InvalidNameError: `cursor` is not a valid name, or `position` not a valid message id.
-            ConfigurationError: `position` is a time without a time zone, or an id with a number out of range;
-                the properties are not valid.
+            ConfigurationError: `position` is a time without a time zone, or the properties are not valid.
             ReadError, DataLossError: the tail cannot be determined.
             ContendedError: others changed it during every attempt; try again.
 
@@ -707,7 +705,6 @@ class LogClient:
             ShrinkRefusedError: `before` is above the tail, or the tail cannot be proved as too few bookies respond.
             LogNotFoundError: no such log, or it is being deleted.
             InvalidNameError: `before` is not a valid message id.
-            ConfigurationError: a number of `before` is out of range.
             DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
             ContendedError: the record changed during every attempt; try again.
 

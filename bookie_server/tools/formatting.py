@@ -33,20 +33,9 @@ _IN_LEDGERS = START_UP_FILES | LEDGER_NAMES | {SOCKET_NAME}
 
 
 def identity_of(disk: Disk, config: StorageConfig) -> Cookie | None:
-    """The cookie of the bookie whose directories these are, None if neither has one."""
-    found = [
-        cookie
-        for directory in (config.journal_directory, config.ledger_directory)
-        if (cookie := read_cookie(disk, directory)) is not None
-    ]
-    if len({cookie.bookie_id for cookie in found}) > 1:
-        raise CookieMismatchError(
-            f"the directories belong to different bookies ({', '.join(sorted(each.bookie_id for each in found))}): "
-            "give the journal and ledger directory of one bookie",
-            directory=config.ledger_directory,
-            bookie_id=None,
-        )
-    return found[0] if found else None
+    """The cookie of the directories, which `exclusively` has found to be of one bookie; None if neither has one."""
+    journal = read_cookie(disk, config.journal_directory)
+    return read_cookie(disk, config.ledger_directory) if journal is None else journal
 
 
 def require_identified(disk: Disk, config: StorageConfig) -> None:

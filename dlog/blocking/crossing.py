@@ -33,7 +33,7 @@ from ledger.errors import LogStoreError
 _CALLS_MAX = 5_000
 """Calls that have not crossed: some milliseconds of work for the loop."""
 _CALL_BYTES = 300
-"""What a call and its result occupy besides the payload."""
+"""What a call and its result occupy in addition to the payload."""
 _RUN = 100
 """Calls that cross before their bytes are counted as the writer's."""
 

@@ -57,9 +57,8 @@ def read_range(
 
     Raises:
         ConfigurationError: more than one of `start`, `after` and `last` is set, `last` is below 1, `after` is no id, a
-            number of an id is out of range, a time has no time zone, or `until` is before where the range begins, by
-            what the arguments alone show.
-        InvalidNameError: a text is not a valid message id.
+            time has no time zone, or `until` is before where the range begins, by what the arguments alone show.
+        InvalidNameError: a text is not a valid message id, or a number of an id is out of range.
     """
     if sum(value is not None for value in (start, after, last)) > 1:
         raise ConfigurationError(

@@ -26,7 +26,7 @@ new_message_id: Any = tuple.__new__
 _cancelled: Callable[[asyncio.Future[Any]], bool] = asyncio.Future.cancelled
 
 _MESSAGE_BYTES = 64
-"""What a message occupies besides its body, until its entry is encoded: its bytes object and its place in the batch."""
+"""What a message occupies in addition to its body, until its entry is encoded: a bytes object, a place in the batch."""
 _WAITER_BYTES = 250
 """What a future and its callbacks occupy, which is more than a small message does."""
 

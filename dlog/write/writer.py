@@ -125,7 +125,7 @@ class LogWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes accepted and not yet acknowledged, with what each message and its result occupy besides."""
+        """Bytes accepted and not yet acknowledged, and what each message and its result occupy in addition."""
         return self._queue.buffered_bytes
 
     @property

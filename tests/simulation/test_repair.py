@@ -30,11 +30,11 @@ from tests.helpers.simulation.lost_bookies import (
     FOUR,
     QUICK,
     THREE_OF_THREE,
-    gone,
     lose_one,
     member,
     names,
     unmarked,
+    unregistered,
     until,
     written,
 )
@@ -249,7 +249,7 @@ def test_a_bookie_that_is_back_within_the_delay_keeps_its_ledgers() -> None:
             async def come_back() -> bool:
                 await asyncio.sleep(10)
                 cluster.kill_bookie(number)
-                await gone(ledgers, cluster.bookies[number].bookie_id)
+                await unregistered(ledgers, cluster.bookies[number].bookie_id)
                 await asyncio.sleep(2)
                 await cluster.restart_bookie(number)
                 await asyncio.sleep(30)
@@ -271,7 +271,7 @@ def test_marks_are_cleared_when_the_bookie_is_back_and_has_everything() -> None:
             ledger_id = await written(ledgers)
             number = await member(cluster, ledgers, ledger_id)
             cluster.kill_bookie(number)
-            await gone(ledgers, cluster.bookies[number].bookie_id)
+            await unregistered(ledgers, cluster.bookies[number].bookie_id)
 
             async def back_and_unmarked() -> bool:
                 if not cluster.bookies[number].running and not await unmarked(ledgers):
@@ -611,7 +611,7 @@ def test_a_bookie_is_decommissioned_and_nothing_names_it_any_more() -> None:
                 await running.decommission()
             await running.close()
             cluster.kill_bookie(number)
-            await gone(ledgers, bookie_id)
+            await unregistered(ledgers, bookie_id)
             draining = Draining(ledgers, bookie_id, QUICK)
             drained = await draining.decommission()
             await draining.close()
@@ -633,7 +633,7 @@ def test_a_bookie_that_comes_back_while_it_is_recovered_gets_no_new_ledgers_unno
             number = await member(cluster, ledgers, ids[0])
             bookie_id = cluster.bookies[number].bookie_id
             cluster.kill_bookie(number)
-            await gone(ledgers, bookie_id)
+            await unregistered(ledgers, bookie_id)
             draining = Draining(other.ledgers, bookie_id, replace(QUICK, bytes_per_s=5))
             recovering = asyncio.create_task(draining.recover())
             await asyncio.sleep(5)
@@ -651,7 +651,7 @@ def test_a_bookie_that_comes_back_while_it_is_recovered_gets_no_new_ledgers_unno
                     await recovering
             else:
                 cluster.kill_bookie(number)
-                await gone(ledgers, bookie_id)
+                await unregistered(ledgers, bookie_id)
                 assert not (await recovering).left
                 assert not any([await names(ledgers, each, bookie_id) for each in ids])
             await draining.close()
@@ -671,7 +671,7 @@ def test_a_bookie_that_is_started_while_it_is_decommissioned_keeps_its_cookie(at
             bookie_id = cluster.bookies[number].bookie_id
             cookie = (await store.read_cookie(bookie_id)).value
             cluster.kill_bookie(number)
-            await gone(ledgers, bookie_id)
+            await unregistered(ledgers, bookie_id)
             request = getattr(store, at)
 
             async def registered() -> bool:
@@ -715,10 +715,10 @@ def test_a_bookie_that_registers_after_its_decommission_has_its_cookie_back(
             cookie = (await store.read_cookie(bookie_id)).value
             if when == "paused":
                 cluster.bookies[number].pause()
-                await gone(ledgers, bookie_id)
+                await unregistered(ledgers, bookie_id)
             else:
                 cluster.kill_bookie(number)
-                await gone(ledgers, bookie_id)
+                await unregistered(ledgers, bookie_id)
                 monkeypatch.setattr(BookieServer, "_open_storage", slowly)
                 cluster.start_bookie(number)
                 await proven.wait()

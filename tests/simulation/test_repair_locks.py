@@ -14,7 +14,16 @@ from ledger.model import BookieId, LedgerId
 from ledger.repair.draining import Draining
 from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.worker import Worker
-from tests.helpers.simulation.lost_bookies import FOUR, QUICK, gone, member, names, unmarked, until, written
+from tests.helpers.simulation.lost_bookies import (
+    FOUR,
+    QUICK,
+    member,
+    names,
+    unmarked,
+    unregistered,
+    until,
+    written,
+)
 
 
 def fail_one_release(monkeypatch: pytest.MonkeyPatch, store: RepairStore) -> None:
@@ -50,7 +59,7 @@ def test_a_lock_whose_release_failed_does_not_hold_up_a_recover(monkeypatch: pyt
 
             await until(is_cleared)
             cluster.kill_bookie(number)
-            await gone(ledgers, bookie_id)
+            await unregistered(ledgers, bookie_id)
             draining = Draining(ledgers, bookie_id, QUICK)
             async with asyncio.timeout(600):
                 assert not (await draining.recover()).left

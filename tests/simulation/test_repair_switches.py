@@ -14,7 +14,16 @@ from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
 from ledger.repair.outcome import LedgerOutcome
 from ledger.repair.worker import Worker
-from tests.helpers.simulation.lost_bookies import FOUR, QUICK, gone, lose_one, names, unmarked, until, written
+from tests.helpers.simulation.lost_bookies import (
+    FOUR,
+    QUICK,
+    lose_one,
+    names,
+    unmarked,
+    unregistered,
+    until,
+    written,
+)
 
 
 def test_a_worker_ends_with_the_ledgers_in_hand_once_repair_is_switched_off() -> None:
@@ -104,7 +113,7 @@ def test_a_bookie_that_came_and_was_lost_while_repair_was_off_is_noticed_once_it
             number = 3
             bookie_id = cluster.bookies[number].bookie_id
             cluster.kill_bookie(number)
-            await gone(ledgers, bookie_id)
+            await unregistered(ledgers, bookie_id)
 
             async def audit_and_repair() -> None:
                 await run_autorecovery(cluster.store(), cluster.environment(), QUICK)
@@ -121,7 +130,7 @@ def test_a_bookie_that_came_and_was_lost_while_repair_was_off_is_noticed_once_it
             ids = [await written(ledgers, 5) for _ in range(10)]
             assert any([await names(ledgers, each, bookie_id) for each in ids])
             cluster.bookies[number].lose(host_too=True)
-            await gone(ledgers, bookie_id)
+            await unregistered(ledgers, bookie_id)
             await asyncio.sleep(10)
             await repair.set_enabled(True)
 

@@ -37,7 +37,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.5)
 
 
-async def gone(ledgers: LedgerClient, bookie_id: BookieId) -> None:
+async def unregistered(ledgers: LedgerClient, bookie_id: BookieId) -> None:
     """Return once the bookie is not registered any more."""
 
     async def absent() -> bool:
@@ -54,7 +54,7 @@ async def lose_one(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: 
     """For good, with its disks."""
     number = await member(cluster, ledgers, ledger_id)
     cluster.bookies[number].lose(host_too=True)
-    await gone(ledgers, cluster.bookies[number].bookie_id)
+    await unregistered(ledgers, cluster.bookies[number].bookie_id)
     return cluster.bookies[number].bookie_id
 
 

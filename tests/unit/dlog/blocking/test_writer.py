@@ -42,7 +42,7 @@ def _settled_length(found: list[Pending[Any]]) -> int:
 def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, threads: int) -> None:
     """Bookies are silent: callers wait at `buffer_bytes_max`, whatever the size of their messages; then all goes.
 
-    What a message and its result occupy besides the payload counts, too.
+    What a message and its result occupy in addition to the payload counts, too.
     """
     limit, payload, overhead = 1024 * KIB, b"x" * size, 300
     count = 3 * limit // ((size + overhead) * max(many, 1)) // threads

@@ -320,16 +320,21 @@ def test_ledgers_that_are_trimmed_meanwhile_are_left_out_and_lost_ones_are_data_
     simulate(main)
 
 
+async def in_two_ledgers(client: LogClient) -> tuple[MessageId, MessageId]:
+    """One message each."""
+    async with await client.open_writer("orders", create=True) as writer:
+        first = await writer.append(b"one")
+    async with await client.open_writer("orders") as writer:
+        return first, await writer.append(b"two")
+
+
 @pytest.mark.parametrize("is_trimmed", [True, False], ids=["trimmed", "still listed"])
 def test_a_ledger_that_is_deleted_while_its_copies_are_read_is_no_loss_if_it_was_trimmed(
     monkeypatch: pytest.MonkeyPatch, is_trimmed: bool
 ) -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
-            async with await client.open_writer("orders", create=True) as writer:
-                trimmed = await writer.append(b"one")
-            async with await client.open_writer("orders") as writer:
-                kept = await writer.append(b"two")
+            trimmed, kept = await in_two_ledgers(client)
             copies = CopyAudit.copies
 
             async def delete_first(
@@ -391,10 +396,7 @@ def test_a_message_that_is_trimmed_and_deleted_while_it_is_explained_is_no_loss(
 ) -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
-            async with await client.open_writer("orders", create=True) as writer:
-                trimmed = await writer.append(b"one")
-            async with await client.open_writer("orders") as writer:
-                kept = await writer.append(b"two")
+            trimmed, kept = await in_two_ledgers(client)
             copies = CopyAudit.copies
 
             async def delete_first(
