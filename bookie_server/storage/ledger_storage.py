@@ -101,7 +101,9 @@ class LedgerStorage(StorageReads):
             LastLook(parts, jobs, pace, self.restore_blocks),
         )
         files_move = asyncio.Lock()
-        self._compactor = Compactor(config, parts, jobs, pace, files_move, self.remove_dead_logs)
+        self._compactor = Compactor(
+            config, parts, jobs, pace, files_move, self.remove_dead_logs, lambda: self._upkeep.logs_removed
+        )
         self._rebuilder = Rebuilder(parts, jobs, pace, files_move, self._upkeep.keep_files)
 
     @classmethod

@@ -80,6 +80,8 @@ class StorageMaintenance:
         self.has_checkpointed = False
         """Whether a checkpoint of this process has synced the index, and with it what earlier processes left there."""
         self.writable = True
+        self.logs_removed = 0
+        """Entry logs and journal files that `remove_dead_logs` has removed in this process."""
         self._files_stay = False
         self._removing = asyncio.Lock()
         self._last_look = last_look
@@ -292,12 +294,14 @@ class StorageMaintenance:
         async with self._removing:
             if self._all_files_stay():
                 return 0
-            count = 0
+            before = self.logs_removed
             for log_id in await self._storage_worker.run(self._dead_logs, self._on_error):
                 if await self._last_look.keeps_nothing(log_id) and not self._all_files_stay():
-                    count += await self._storage_worker.run(partial(self._remove_log, log_id), self._on_error)
+                    remove = partial(self._remove_log, log_id)
+                    removed = await self._storage_worker.run(remove, self._on_error)
+                    self.logs_removed += removed
                 await self._free_removed()
-            return count
+            return self.logs_removed - before
 
     async def _free_removed(self) -> None:
         removed = list(self._removed)

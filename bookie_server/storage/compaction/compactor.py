@@ -30,6 +30,7 @@ class Compacted:
     """What one compaction did."""
 
     files_removed: int = 0
+    """While it ran, those that garbage collection removed at the same time included."""
     copied_bytes: int = 0
     refusal: str = ""
     """Why files with enough garbage stay, if they do."""
@@ -46,14 +47,16 @@ class Compactor:
         pace: Pace,
         lock: asyncio.Lock,
         remove_dead_logs: Callable[[], Awaitable[int]],
+        logs_removed: Callable[[], int],
     ) -> None:
-        """`lock` is held while files may move."""
+        """`lock` is held while files may move. `logs_removed`: how many files this process has removed so far."""
         self._config = config
         self._parts = parts
         self._jobs = jobs
         self._pace = pace
         self._lock = lock
         self._remove_dead_logs = remove_dead_logs
+        self._logs_removed = logs_removed
         self._damaged: set[int] = set()
         """Files with blocks that cannot be copied: not tried again by this process."""
 
@@ -68,12 +71,14 @@ class Compactor:
             LogStoreError: the index cannot be read, or a write failed.
         """
         async with self._lock:
-            done = Compacted(files_removed=await self._remove_dead_logs())
+            done, removed_before = Compacted(), self._logs_removed()
+            await self._remove_dead_logs()
             try:
                 while await self._run(threshold, nearly_full, done):
                     pass
             except DiskFullError as full:
                 done.refusal = f"compaction stopped, and everything stays readable: {full}"
+            done.files_removed = self._logs_removed() - removed_before
             return done
 
     async def _run(self, threshold: float, nearly_full: bool, done: Compacted) -> bool:
@@ -90,7 +95,6 @@ class Compactor:
             self._jobs.submit(run.abandon)
             self._note_damage(run)
         removed = await self._remove_dead_logs()
-        done.files_removed += removed
         done.copied_bytes += run.copied_bytes
         return moved > 0 or removed > 0
 

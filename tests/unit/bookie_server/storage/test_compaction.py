@@ -92,6 +92,27 @@ def compacted_now(storage: LedgerStorage) -> None:
         storage._upkeep._remove_log(log_id)
 
 
+def test_what_garbage_collection_removes_during_a_compaction_counts_as_removed(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await with_garbage(tmp_path / "bookie", **SETTINGS)
+
+        async def collect() -> None:
+            while True:
+                await storage.remove_dead_logs()
+                await asyncio.sleep(0)
+
+        before = set(entry_logs(tmp_path / "bookie"))
+        collecting = asyncio.create_task(collect())
+        done = await storage.compact(COMPACTED_BELOW)
+        collecting.cancel()
+        await asyncio.wait([collecting])
+        removed = before - set(entry_logs(tmp_path / "bookie"))
+        assert removed and done.files_removed == len(removed)
+        await storage.close()
+
+    asyncio.run(main())
+
+
 def test_space_comes_back_and_what_is_left_is_in_sequence(tmp_path: Path, both_storages: None) -> None:
     async def main() -> None:
         storage = await open_storage(tmp_path / "bookie", **SETTINGS)
