@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bookie_server.net.port import parse_range
 from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
 from ledger.model import FRAME_BYTES_MAX, BookieId, check_bookie_id, check_location
@@ -109,6 +110,11 @@ class BookieConfig:
     """Address to listen on. Loopback by default, because the protocol has no authentication."""
     port: int = DEFAULT_PORT
     """0 picks a free port at the first start and keeps it in the ledger directory for later ones."""
+    port_range: str | None = None
+    """FIRST-LAST: the ports that `port = 0` may pick, all of them below 32768 unless given.
+
+    A firewall may need that, and two clusters on one machine: while a bookie is down, any other may pick its port.
+    """
     advertised: str | None = None
     """Host name or address that is registered for clients, if not `host`."""
     bookie_id: str | None = None
@@ -138,6 +144,8 @@ class BookieConfig:
             raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port must be in 0..65535 (0 picks a free one), got {self.port}")
+        if self.port_range is not None:
+            parse_range(self.port_range)
         if self.gc_interval_s <= 0 or self.gc_grace_s < 0:
             raise ConfigurationError(
                 f"gc_interval_s must be above 0 and gc_grace_s at least 0, got {self.gc_interval_s} and "

@@ -33,7 +33,7 @@ from bookie_server.disk.durable import until_durable
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
 from bookie_server.net.connections import Connections
 from bookie_server.net.listener import bind, claim
-from bookie_server.net.port import keep_port, kept_port, ports_to_try
+from bookie_server.net.port import keep_port, kept_port, parse_range, ports_to_try
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
 from bookie_server.registration import Presence, patiently, register
@@ -193,11 +193,19 @@ class BookieServer:
         return listener
 
     async def _listen_anywhere(self) -> asyncio.Server:
-        *others, last = ports_to_try(self._environment.rng)
+        given = self._config.port_range
+        *others, last = ports_to_try(self._environment.rng, parse_range(given) if given else None)
         for port in others:
             with contextlib.suppress(PortTakenError):
                 return await self._listen_first(port)
-        return await self._listen_first(last)
+        try:
+            return await self._listen_first(last)
+        except PortTakenError as taken:
+            raise PortTakenError(
+                f"each port of port_range {given} is taken on {self._config.host}: give a wider one",
+                host=taken.host,
+                port=taken.port,
+            ) from taken
 
     async def _listen_first(self, port: int) -> asyncio.Server:
         """A port is chosen when it is ours: another bookie could choose the same one while neither listens."""

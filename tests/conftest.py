@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.processes.ports import give_range
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
 from tests.helpers.skips import pytest_make_collect_report, pytest_runtest_makereport
 
@@ -35,6 +37,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 
 def pytest_configure() -> None:
     """A suite that a script has started in the background ignores Ctrl-C, and so would all that it starts."""
+    give_range(os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -88,6 +88,13 @@ def start(
             help="Port to listen on (default: 3181); 0 picks a free one and keeps it for later starts."
         ),
     ] = None,
+    port_range: Annotated[
+        str | None,
+        typer.Option(
+            help="Ports that --port 0 may pick (default: from BOOKIE_PORT_RANGE, else any below 32768).",
+            metavar="FIRST-LAST",
+        ),
+    ] = None,
     advertised: Annotated[
         str | None, typer.Option(help="Host name that clients connect to, if not --host.")
     ] = None,
@@ -106,6 +113,7 @@ def start(
 ) -> None:
     """Run a bookie until SIGTERM. Prints one line when it is ready."""
     from bookie_server.config_file import make_config, read_settings
+    from bookie_server.net.port import VARIABLE
     from bookie_server.process import run
 
     flags = {
@@ -115,13 +123,15 @@ def start(
         "ledger_dir": ledger_dir,
         "host": host,
         "port": port,
+        "port_range": port_range,
         "advertised": advertised,
         "bookie_id": bookie_id,
         "network_location": network_location,
         "autorecovery": autorecovery,
     }
     # A file that the command line names goes before the environment.
-    from_environment = {"metadata": uri} if (uri := os.environ.get("DLOG_METADATA")) else {}
+    variables = {"metadata": "DLOG_METADATA", "port_range": VARIABLE}
+    from_environment = {name: value for name, each in variables.items() if (value := os.environ.get(each))}
     settings = {**from_environment, **(read_settings(config) if config is not None else {})}
     raise typer.Exit(run(make_config(settings, flags)))
 

@@ -31,7 +31,7 @@ from ledger.model import BookieId, BookieInfo, check_bookie_id
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.processes.bookie import SMALL_FILES
-from tests.helpers.processes.ports import free_ports
+from tests.helpers.processes.ports import free_ports, own_ports
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +48,15 @@ def server_on(
     directory: Path, store: MetadataStore, *, environment: Environment | None = None, **settings: object
 ) -> BookieServer:
     config = make_config(
-        {"metadata": store.uri, "data": str(directory), "port": 0, "storage": SMALL_FILES, **settings}, {}
+        {
+            "metadata": store.uri,
+            "data": str(directory),
+            "port": 0,
+            "port_range": f"{own_ports()[0]}-{own_ports()[-1]}",
+            "storage": SMALL_FILES,
+            **settings,
+        },
+        {},
     )
     return BookieServer(config, store, SystemDisk(), environment or SystemEnvironment())
 
@@ -63,7 +71,7 @@ def test_a_bookie_without_a_port_passes_over_those_that_are_taken(tmp_path: Path
     async def scenario() -> None:
         environment = SystemEnvironment()
         environment.rng.seed(7)
-        first, second, third, *_ = ports_to_try(random.Random(7))
+        first, second, third, *_ = ports_to_try(random.Random(7), own_ports())
         async with cluster("ports") as store:
             with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", second)):
                 server = server_on(tmp_path, store, environment=environment)
@@ -74,6 +82,22 @@ def test_a_bookie_without_a_port_passes_over_those_that_are_taken(tmp_path: Path
             await again.start()
             assert again.port == third
             await again.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_bookie_keeps_within_its_range_of_ports(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (port,) = free_ports(1)
+        async with cluster("range") as store:
+            with socket.create_server(("127.0.0.1", port)):
+                server = server_on(tmp_path, store, port_range=f"{port}-{port}")
+                with pytest.raises(PortTakenError, match=f"each port of port_range {port}-{port} is taken"):
+                    await server.start()
+            server = server_on(tmp_path, store, port_range=f"{port}-{port}")
+            await server.start()
+            assert server.port == port
+            await server.stop()
 
     asyncio.run(scenario())
 
