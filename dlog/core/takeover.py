@@ -288,8 +288,9 @@ class Takeover:
             return None
         if self._end is LogState.DELETING and record.state is LogState.SEALED:
             return None
+        what = "is sealed" if record.state is LogState.SEALED else "is being deleted"
         return LogSealedError(
-            f"log {self._log} is {record.state.value} and accepts no writer",
+            f"log {self._log} {what} and accepts no writer",
             log=self._log,
             state=record.state,
         )
@@ -316,13 +317,27 @@ class Takeover:
         if found is None:
             return LogNotFoundError(f"log {self._log} was deleted during the takeover", log=self._log)
         record = found.value
+        refusal = self._refusal(record)
+        if refusal is not None:
+            return refusal
+        ends = self._end in (LogState.SEALED, LogState.DELETING)
+        way_out = "call again to repeat it" if ends else "open it again to take it back"
         return TakeoverLostError(
-            f"log {self._log} was taken over by {describe_owner(record.owner)} in epoch {record.epoch}; "
-            "open it again to take it back",
+            f"log {self._log} {describe_loss(record)}; {way_out}",
             log=self._log,
             epoch=record.epoch,
             owner=record.owner,
         )
+
+
+def describe_loss(record: LogMetadata) -> str:
+    """What its newest owner has done with the log, as an error message continues after the log's name."""
+    done = {
+        LogState.ACTIVE: "was taken over",
+        LogState.SEALED: "was sealed",
+        LogState.DELETING: "is being deleted",
+    }
+    return f"{done[record.state]} by {describe_owner(record.owner)} in epoch {record.epoch}"
 
 
 def describe_owner(owner: Owner | None) -> str:

@@ -25,7 +25,7 @@ from dlog.core.publication import (
     named_in,
     publication,
 )
-from dlog.core.takeover import describe_owner
+from dlog.core.takeover import describe_loss
 from dlog.errors import (
     HistoryPageError,
     LogNotFoundError,
@@ -35,7 +35,7 @@ from dlog.errors import (
 )
 from dlog.format.log_metadata import SINKS_MAX
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogMetadata
+from dlog.model import LogMetadata, LogState
 from dlog.sink.epoch import SinkEpoch
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, UnavailableError
 from ledger.metadata.rounds import Rounds
@@ -213,9 +213,12 @@ def _refusal(
     what = "the batch" if batch is None else f"batch {batch.number} of {batch.writer_id}"
     match verdict:
         case NotOwner():
+            way_out = "stop the other writer, then write it again"
+            if record.state is not LogState.ACTIVE:
+                way_out = "write it to another log"
             return WriterDeposedError(
-                f"log {log} was taken over by {describe_owner(record.owner)} in epoch {record.epoch}, after this sink "
-                f"had it in epoch {epoch.epoch}: {what} is not published; stop the other writer, then write it again",
+                f"log {log} {describe_loss(record)}, after this sink had it in epoch {epoch.epoch}: {what} is not "
+                f"published; {way_out}",
                 log=log,
                 epoch=record.epoch,
                 owner=record.owner,

@@ -20,7 +20,7 @@ from dlog.core import commands as to
 from dlog.core.commands import RotationCommand as Command
 from dlog.core.metadata_update import Applied
 from dlog.core.rotation import Phase, Rotation
-from dlog.core.takeover import describe_owner
+from dlog.core.takeover import describe_loss, describe_owner
 from dlog.errors import (
     AppendAbortedError,
     DataLossError,
@@ -538,9 +538,9 @@ class RotationRunner:
 
     def _depose(self, found: LogMetadata | None) -> None:
         """Terminal: held appends are absent; those in flight may still be acknowledged for `late_success_s`."""
-        known = "" if found is None else f" by {describe_owner(found.owner)} in epoch {found.epoch}"
+        what = "was taken over or deleted" if found is None else describe_loss(found)
         error = WriterDeposedError(
-            f"log {self._ref} was taken over{known}: this writer accepts no more appends",
+            f"log {self._ref} {what}: this writer accepts no more appends",
             log=str(self._ref),
             epoch=None if found is None else found.epoch,
             owner=None if found is None else found.owner,

@@ -227,7 +227,7 @@ def test_a_sealed_log_is_read_and_takes_no_more_appends(dlog: Command) -> None:
             "it can be read, and takes no more appends\n"
         )
         out, err = writer.communicate(b"too late\n", timeout=60)
-        assert (writer.returncode, out) == (1, b"") and b"was taken over by" in err.splitlines()[-1]
+        assert (writer.returncode, out) == (1, b"") and b"was sealed by" in err.splitlines()[-1]
         tail.kill()
     again = dlog.here("seal", *here).must_succeed()
     assert again == f"ended was sealed already, and ends before {ledger}:1:0\n"

@@ -22,7 +22,7 @@ from dlog.errors import AppendsFailedError
 from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
 from tests.helpers.log.blocking_log import BlockingLog, blocking_log
-from tests.helpers.log.scripted_log import ScriptedLog, scripted_log
+from tests.helpers.log.scripted_log import ScriptedLog, scripted_log, store_of
 from tests.helpers.log.scripted_writer import is_settled
 
 KIB = 1024
@@ -444,6 +444,25 @@ async def errors_of_readers_and_clients(face: Face) -> list[str]:
     return [*seen, await said(client.open_writer("orders", create=True))]
 
 
+async def standbys_of_logs_that_end(face: Face) -> list[str]:
+    """The standby gets what opening the log after that gets."""
+    seen = []
+    for end in ("seal", "delete"):
+        log = f"{end}-it"
+        client, standby = await face.client(deletion_grace_s=100.0), await face.client()
+        writer = await client.open_writer(log, create=True)
+        await writer.append(b"a")
+        store = store_of(getattr(standby.target, "_target", standby.target))
+        waiting = asyncio.ensure_future(
+            said(standby.open_writer(log, wait_for_current_owner=30, hand_over=False))
+        )
+        assert await until(lambda store=store: _is("create_record" in store.asked))  # type: ignore[misc]  # bound now
+        await getattr(client, end)(log)
+        assert await until(lambda writer=writer: _is(not writer.active))  # type: ignore[misc]  # bound now
+        seen += [await waiting, await said(standby.open_writer(log)), await said(writer.append(b"b"))]
+    return seen
+
+
 async def _read(face: Face, client: Asked, log: str, **options: Any) -> list[str]:
     reader = await client.reader(log, until="latest", **options)
     try:
@@ -549,6 +568,10 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
         "LogNotFoundError",
         "orders",
         "LogSealedError",
+    ],
+    standbys_of_logs_that_end: [
+        *["LogSealedError", "LogSealedError", "WriterDeposedError"],
+        *["LogSealedError", "LogSealedError", "WriterDeposedError"],
     ],
 }
 """What each scene says, in both APIs."""

@@ -213,6 +213,38 @@ def test_an_ended_log_takes_no_writer(state: LogState) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "what"), [(LogState.SEALED, "is sealed"), (LogState.DELETING, "is being deleted")]
+)
+def test_a_log_that_ended_during_the_takeover_is_not_to_be_opened_again(state: LogState, what: str) -> None:
+    """It has no new writer, and would refuse one."""
+    ended = replace(BEFORE, state=state, epoch=2, owner=ALICE)
+    waiting = machine(after_epoch=1)
+    waiting.start()
+    candidate = machine()
+    until_write(candidate)
+    for commands in (
+        waiting.on_record(Versioned(ended, 6)),
+        candidate.on_answer(NotOurs(Versioned(ended, 6), definite=True)),
+    ):
+        error = error_of(commands)
+        assert isinstance(error, LogSealedError)
+        assert error.state is state
+        assert f"default/orders {what} and accepts no writer" in str(error)
+
+
+def test_a_delete_that_a_seal_forestalls_is_repeated() -> None:
+    takeover = machine(end=LogState.DELETING)
+    takeover.start()
+    takeover.on_record(Versioned(BEFORE, 5))
+    takeover.on_fenced(SEALS, [], STAMP)
+    sealed = replace(BEFORE, state=LogState.SEALED, epoch=2, owner=ALICE)
+    error = error_of(takeover.on_answer(NotOurs(Versioned(sealed, 6), definite=True)))
+    assert isinstance(error, TakeoverLostError)
+    assert "was sealed by first alice" in str(error)
+    assert str(error).endswith("in epoch 2; call again to repeat it")
+
+
 def test_a_sealed_log_is_deleted_and_one_that_is_being_deleted_is_not_again() -> None:
     ended = {state: replace(BEFORE, state=state) for state in (LogState.SEALED, LogState.DELETING)}
     takeover = machine(end=LogState.DELETING)

@@ -20,6 +20,7 @@ from dlog.core.metadata_update import Applied, NotOurs
 from dlog.core.rotation_triggers import RotationLimits
 from dlog.errors import (
     LogNotFoundError,
+    LogSealedError,
     OwnerUnresponsiveError,
     RotationFailedError,
     TakeoverLostError,
@@ -192,6 +193,28 @@ def test_a_standby_notices_that_the_owner_has_died() -> None:
         async with await waiting as writer:
             assert now() - begun < 3 * ANSWER_S
             await writer.append(b"next")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "retry"])
+@pytest.mark.parametrize(("end", "what"), [("seal", "was sealed by"), ("delete", "is being deleted by")])
+def test_a_standby_and_the_owner_learn_that_the_log_has_ended(end: str, what: str, on_lost: str) -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        waiting = asyncio.create_task(
+            client.open_writer(
+                LOG, wait_for_current_owner=math.inf, hand_over=False, on_takeover_lost=on_lost
+            )
+        )
+        await asyncio.sleep(1)
+        async with await cluster.client() as administrator:
+            await (administrator.seal(LOG) if end == "seal" else administrator.delete(LOG))
+        with pytest.raises(LogSealedError, match="accepts no writer"):
+            await waiting
+        await asyncio.sleep(5)
+        assert writing.writer is not None
+        assert isinstance(writing.writer.refusal, WriterDeposedError)
+        assert f"log default/{LOG} {what} " in str(writing.writer.refusal)
 
     play(scene)
 
