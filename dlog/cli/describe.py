@@ -10,8 +10,9 @@ from dlog.inspection.activity import LogActivity
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview, counted_messages
-from dlog.model import ListedLedger, LogMetadata, LogName, Owner
+from dlog.model import ListedLedger, LogMetadata, LogName, LogState, Owner
 from dlog.read.resolution import Resolution
+from dlog.write.current_owner import is_released
 from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
 from ledger.model import LedgerId, LedgerMetadata, QuorumSizes
 from ledger.printing import counted
@@ -35,6 +36,7 @@ def facts_of(found: Overview) -> dict[str, object]:
         "bytes": _bytes(found),
         "epoch": str(record.epoch),
         "owner": _owner(record),
+        "writer": _WRITER[_writer(record)],
         "copies": _copies(newest),
         "waiting for deletion": totals.deletable,
         "uuid": record.log_uuid,
@@ -58,6 +60,7 @@ def document_of(found: Overview) -> dict[str, object]:
         "sealed_bytes": totals.bytes,
         "epoch": record.epoch,
         "owner": _owner_document(record.owner),
+        "writer": _writer(record),
         "copies": _copies_document(newest),
         "waiting_for_deletion": totals.deletable,
         "grace_s": record.grace_us / 1e6,
@@ -91,6 +94,20 @@ def _owner(record: LogMetadata) -> str:
     if owner is None:
         return "none yet"
     return f"{_process(owner)} since {instant(owner.started_us)}, instance {owner.instance}"
+
+
+_WRITER = {
+    None: "none yet",
+    "open": "not closed: it runs, or has ended without closing",
+    "closed": "closed",
+}
+
+
+def _writer(record: LogMetadata) -> str | None:
+    """What the record shows of the owner's writer: that of a killed process stays open in it."""
+    if record.owner is None:
+        return None
+    return "closed" if is_released(record) else "open"
 
 
 def _process(owner: Owner) -> str:
@@ -235,6 +252,7 @@ def top_document(found: LogActivity) -> dict[str, object]:
         "sealed_bytes": found.totals.bytes,
         "epoch": record.epoch,
         "owner": _owner_document(record.owner),
+        "writer": _writer(record),
         "copies": _copies_document(found.newest),
     }
 
@@ -253,9 +271,15 @@ def top_row(found: LogActivity) -> list[object]:
         row["messages"],
         row["bytes"],
         str(row["epoch"]),
-        None if owner is None else f"{owner.name or owner.process_id}@{owner.host}",
+        None
+        if owner is None
+        else f"{owner.name or owner.process_id}@{owner.host}" + _closed(found.info.record),
         None if newest is None else f"{newest.quorum.write} ({newest.quorum.ack})" + _degraded(newest),
     ]
+
+
+def _closed(record: LogMetadata) -> str:
+    return " closed" if record.state is LogState.ACTIVE and is_released(record) else ""
 
 
 def _degraded(newest: LedgerMetadata) -> str:

@@ -13,6 +13,7 @@ from dlog.cli.describe import (
     history_document,
     history_rows,
     ledger_row,
+    top_document,
     top_row,
 )
 from dlog.inspection.activity import LogActivity
@@ -20,7 +21,7 @@ from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview
 from dlog.ledger_list.totals import totals_of
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogMetadata, LogName, MessageId
+from dlog.model import LogMetadata, LogName, LogState, MessageId
 from dlog.read.backlog import NOTHING, Amount
 from ledger.model import BookieId, BookieInfo, BookieSet, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.helpers.log.lists import list_of, now, window_of
@@ -69,6 +70,7 @@ def test_programs_get_numbers_as_numbers() -> None:
             "since": "2023-11-14T22:13:20.000000+00:00",
             "instance": "alice",
         },
+        "writer": "open",
         "copies": {"ensemble": 3, "write": 3, "ack": 2, "degraded": False},
         "waiting_for_deletion": 0,
         "grace_s": 604_800.0,
@@ -117,6 +119,28 @@ def test_an_owner_can_be_matched_between_the_log_and_its_history() -> None:
     assert isinstance(document, dict) and (document["process"], document["host"]) == (11, "host-a")
     [row] = history_rows(replace(event, owner_instance="bob", owner=None))
     assert row[-2:] == ["bob", None]
+
+
+def test_a_writer_that_has_closed_differs_from_one_that_may_run() -> None:
+    """By the record alone: one that was killed has not closed."""
+    for ledgers, writer, text, cell in (
+        (
+            (listed(3, 999), listed(5)),
+            "open",
+            "not closed: it runs, or has ended without closing",
+            "first@host-a",
+        ),
+        ((listed(3, 999), listed(5, 4)), "closed", "closed", "first@host-a closed"),
+    ):
+        log = info(record(*ledgers))
+        found = overview(log, TAIL, metadata(3))
+        assert (facts_of(found)["writer"], document_of(found)["writer"]) == (text, writer)
+        activity = LogActivity(log, totals_of((), ()), None, None, metadata(3))
+        assert (top_document(activity)["writer"], top_row(activity)[-2]) == (writer, cell)
+    sealed = info(replace(record(listed(3, 999)), state=LogState.SEALED))
+    assert top_row(LogActivity(sealed, totals_of((), ()), None, None, metadata(3)))[-2] == "first@host-a"
+    new = overview(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None)
+    assert (facts_of(new)["writer"], document_of(new)["writer"]) == ("none yet", None)
 
 
 def test_takeovers_whose_ledgers_stayed_empty_have_a_row() -> None:
