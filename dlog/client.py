@@ -521,7 +521,9 @@ class LogClient:
         return await with_own_seals(self, await listed_ledgers(self, log))
 
     async def history(self, log: str) -> Sequence[HistoryEvent]:
-        """Takeovers and rotations of the log, oldest first. Bookies are asked as `list_ledgers` does.
+        """Takeovers and rotations of the log, and its seal, oldest first. Bookies are asked as `list_ledgers` does.
+
+        The first entry of an open ledger is read for the pause before it, if enough bookies respond.
 
         Raises:
             LogNotFoundError: no such log.

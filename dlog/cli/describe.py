@@ -306,10 +306,10 @@ HISTORY_COLUMNS = ("created", "event", "ledger", "epoch", "pause ms", "instance"
 def history_document(event: HistoryEvent) -> dict[str, object]:
     listed = event.listed
     return {
-        "created": json_instant(listed.created_us),
+        "created": json_instant(_created_us(event)),
         "event": _event(event),
-        "ledger": listed.ledger_id,
-        "epoch": listed.epoch,
+        "ledger": None if listed is None else listed.ledger_id,
+        "epoch": event.epoch,
         "owner_instance": event.owner_instance,
         "owner": _owner_document(event.owner),
         "empty_epochs": list(event.empty_epochs),
@@ -322,9 +322,9 @@ def history_rows(event: HistoryEvent) -> list[list[object]]:
     row = history_document(event)
     pause_ms = None if event.pause_us is None else f"{event.pause_us / 1e3:,.1f}"
     shown = [
-        to_the_second(event.listed.created_us),
+        to_the_second(_created_us(event)),
         row["event"],
-        str(row["ledger"]),
+        None if event.listed is None else str(event.listed.ledger_id),
         str(row["epoch"]),
         pause_ms,
         event.owner_instance,
@@ -341,7 +341,16 @@ def _empty_row(epochs: range) -> list[object]:
     return [None, event, None, epoch, None, None, None]
 
 
+def _created_us(event: HistoryEvent) -> int:
+    """Without a ledger, the start of the owner: it has begun the takeover then."""
+    if event.listed is not None:
+        return event.listed.created_us
+    return 0 if event.owner is None else event.owner.started_us
+
+
 def _event(event: HistoryEvent) -> str:
+    if event.seal:
+        return "seal"
     return "takeover" if event.takeover else "rotation"
 
 

@@ -14,7 +14,10 @@ Recreating a log makes a new uuid and so a new path: an old handle's version can
 
 from __future__ import annotations
 
-from dlog.model import LogName
+from collections.abc import Iterable
+
+from dlog.model import LogName, Owner
+from ledger.digits import whole_number
 
 DEFAULT_ROOT = "/dlog"
 
@@ -23,12 +26,19 @@ TAG_LOG_UUID = "dlog.log"
 TAG_LOG_NAME = "dlog.name"
 TAG_EPOCH = "dlog.epoch"
 TAG_OWNER = "dlog.owner"
+"""Its instance."""
+TAG_OWNER_NAME = "dlog.owner.name"
+"""Only if it has one: at most 200 characters (LogConfig.owner_name)."""
+TAG_OWNER_PROCESS = "dlog.owner.process"
+"""Process id and host: `11@host-a`."""
 TAG_CREATED_US = "dlog.created_us"
 TAG_KIND = "dlog.kind"
 """Only a sink's ledgers have one, KIND_STAGING, and keep it once they are listed."""
 TAG_SINK_WRITER = "dlog.sink.writer"
 TAG_SINK_BATCH = "dlog.sink.batch"
 KIND_STAGING = b"staging"
+
+_PROCESS_ID_MAX = 2**63 - 1
 
 
 def namespace_key(root: str, namespace: str) -> str:
@@ -72,7 +82,7 @@ def cursor_key(root: str, log: LogName, log_uuid: str, cursor: str) -> str:
 
 
 def ledger_tags(
-    *, root: str, log: LogName, log_uuid: str, epoch: int, owner_instance: str, created_us: int
+    *, root: str, log: LogName, log_uuid: str, epoch: int, owner: Owner, created_us: int
 ) -> tuple[tuple[str, bytes], ...]:
     """Custom metadata that attributes a ledger found outside every list to one log under one root.
 
@@ -83,8 +93,27 @@ def ledger_tags(
         (TAG_LOG_UUID, log_uuid.encode()),
         (TAG_LOG_NAME, str(log).encode()),
         (TAG_EPOCH, str(epoch).encode()),
-        (TAG_OWNER, owner_instance.encode()),
+        (TAG_OWNER, owner.instance.encode()),
+        *(((TAG_OWNER_NAME, owner.name.encode()),) if owner.name else ()),
+        (TAG_OWNER_PROCESS, f"{owner.process_id}@{owner.host}".encode()),
         (TAG_CREATED_US, str(created_us).encode()),
+    )
+
+
+def owner_of(custom: Iterable[tuple[str, bytes]]) -> Owner | None:
+    """The owner that the tags of a ledger name, without its start; None if they have no more than its instance.
+
+    Only people read it, so that damaged text is no error.
+    """
+    tags = {name: value.decode(errors="replace") for name, value in custom}
+    if TAG_OWNER not in tags or TAG_OWNER_PROCESS not in tags:
+        return None
+    process_id, _, host = tags[TAG_OWNER_PROCESS].partition("@")
+    return Owner(
+        instance=tags[TAG_OWNER],
+        name=tags.get(TAG_OWNER_NAME, ""),
+        host=host,
+        process_id=whole_number(process_id, _PROCESS_ID_MAX) or 0,
     )
 
 

@@ -157,7 +157,7 @@ class StagingWriter:
             log=epoch.ref.name,
             log_uuid=epoch.ref.log_uuid,
             epoch=epoch.epoch,
-            owner_instance=epoch.owner.instance,
+            owner=epoch.owner,
             created_us=created_us,
         )
         return await self._ledgers.create(

@@ -154,7 +154,7 @@ class LedgerMaker:
             log=self._ref.name,
             log_uuid=self._ref.log_uuid,
             epoch=epoch,
-            owner_instance=self._owner.instance,
+            owner=self._owner,
             created_us=self._ledgers.environment.wall_us(),
         )
         return await self._ledgers.create(

@@ -73,7 +73,7 @@ async def kept(store: MetadataStore) -> set[LedgerId]:
 
 def tags_of(ref: LogRef) -> tuple[tuple[str, bytes], ...]:
     return metadata_keys.ledger_tags(
-        root=ref.root, log=ref.name, log_uuid=ref.log_uuid, epoch=1, owner_instance="somebody", created_us=1
+        root=ref.root, log=ref.name, log_uuid=ref.log_uuid, epoch=1, owner=ALICE, created_us=1
     )
 
 

@@ -25,7 +25,7 @@ from dlog.model import LogMetadata, LogName, LogState, MessageId
 from dlog.read.backlog import NOTHING, Amount
 from ledger.model import BookieId, BookieInfo, BookieSet, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.helpers.log.lists import list_of, now, window_of
-from tests.helpers.log.records import listed, record, seal
+from tests.helpers.log.records import ALICE, listed, record, seal
 
 TAIL = MessageId(5, 0, 0)
 UNCOUNTED = replace(listed(4, 9), seal=replace(seal(9), message_count=-1))
@@ -106,11 +106,16 @@ def test_the_open_ledger_is_counted_or_said_to_be_unknown() -> None:
 
 
 def test_an_owner_can_be_matched_between_the_log_and_its_history() -> None:
-    """The same process, host and instance are in both; of earlier owners only the instance is known."""
+    """The same process, host and instance are in both; of owners of earlier builds only the instance is known."""
     log = info(record(listed(3, 999), listed(5)))
     shown = str(facts_of(overview(log, TAIL, metadata(3)))["owner"])
     event = HistoryEvent(
-        listed=listed(5), takeover=True, owner_instance="alice", pause_us=None, owner=log.record.owner
+        listed=listed(5),
+        epoch=1,
+        takeover=True,
+        owner_instance="alice",
+        pause_us=None,
+        owner=log.record.owner,
     )
     [row] = history_rows(event)
     assert row[-2:] == ["alice", "first process 11 on host-a"]
@@ -145,13 +150,26 @@ def test_a_writer_that_has_closed_differs_from_one_that_may_run() -> None:
 
 def test_takeovers_whose_ledgers_stayed_empty_have_a_row() -> None:
     event = HistoryEvent(
-        listed=listed(5), takeover=True, owner_instance="a", pause_us=None, empty_epochs=range(9, 10)
+        listed=listed(5), epoch=1, takeover=True, owner_instance="a", pause_us=None, empty_epochs=range(9, 10)
     )
     assert history_rows(event)[0][1:4] == ["takeover: its ledger stayed empty", None, "9"]
     assert history_document(event)["empty_epochs"] == [9]
     several = history_rows(replace(event, empty_epochs=range(9, 12)))
     assert several[0][1:4] == ["takeovers: their ledgers stayed empty", None, "9 to 11"]
     assert len(several) == 2
+
+
+def test_a_seal_is_an_event_without_a_ledger() -> None:
+    event = HistoryEvent(
+        listed=None, epoch=4, takeover=True, seal=True, owner_instance="alice", pause_us=None, owner=ALICE
+    )
+    [row] = history_rows(event)
+    process = "first process 11 on host-a"
+    assert row == ["2023-11-14T22:13:20Z", "seal", None, "4", None, "alice", process]
+    document = history_document(event)
+    assert [document[name] for name in ("event", "ledger", "epoch")] == ["seal", None, 4]
+    earlier = history_document(replace(event, owner=replace(ALICE, started_us=0)))["owner"]
+    assert isinstance(earlier, dict) and earlier["since"] is None
 
 
 def test_a_new_log_has_no_owner_and_no_ledgers() -> None:

@@ -6,14 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from dlog.core.metadata_keys import TAG_CREATED_US, TAG_KIND, TAG_ROOT, ledger_tags, staging_tags
+from dlog.core.metadata_keys import (
+    TAG_CREATED_US,
+    TAG_KIND,
+    TAG_OWNER_NAME,
+    TAG_OWNER_PROCESS,
+    TAG_ROOT,
+    ledger_tags,
+    owner_of,
+    staging_tags,
+)
 from dlog.core.orphans import Staged, Verdict, absence_is_final, is_abandoned, origin_of, verdict_of
-from dlog.model import LogName, NameNode, NameState, PendingDelete, SinkMark
+from dlog.model import LogName, NameNode, NameState, Owner, PendingDelete, SinkMark
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes
-from tests.helpers.log.records import listed, record
+from tests.helpers.log.records import ALICE, listed, record
 
 LOG = LogName(namespace="default", name="orders")
-TAGS = ledger_tags(root="/dlog", log=LOG, log_uuid="uuid-1", epoch=3, owner_instance="alice", created_us=17)
+TAGS = ledger_tags(root="/dlog", log=LOG, log_uuid="uuid-1", epoch=3, owner=ALICE, created_us=17)
 
 
 def tagged(*custom: tuple[str, bytes]) -> LedgerMetadata:
@@ -121,3 +130,13 @@ def test_a_creation_time_that_is_no_number_is_unknown() -> None:
         origin = origin_of(tagged(*custom))
         assert origin is not None
         assert origin.created_us == 0
+
+
+def test_tags_name_the_owner() -> None:
+    assert owner_of(TAGS) == replace(ALICE, started_us=0)
+    nameless = replace(ALICE, name="", host="")
+    tags = ledger_tags(root="/dlog", log=LOG, log_uuid="uuid-1", epoch=3, owner=nameless, created_us=17)
+    assert owner_of(tags) == replace(nameless, started_us=0)
+    assert owner_of([each for each in TAGS if each[0] != TAG_OWNER_PROCESS]) is None
+    damaged = {**dict(TAGS), TAG_OWNER_PROCESS: b"\xff" * 50, TAG_OWNER_NAME: b"\xff"}
+    assert owner_of(damaged.items()) == Owner(instance="alice", name="\N{REPLACEMENT CHARACTER}")

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dlog.cache.metadata_cache import MetadataCache
 from dlog.client import LogClient
+from dlog.config import LogConfig
+from dlog.core.metadata_keys import TAG_OWNER_NAME, TAG_OWNER_PROCESS, ledger_tags
 from dlog.errors import DataLossError, UnknownPositionError
 from dlog.inspection.activity import ActivityMonitor
 from dlog.inspection.explain import explain
-from dlog.inspection.history import history
+from dlog.inspection.history import HistoryEvent, history
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.verify import sealed_entries, verify
 from dlog.metadata.log_ref import LogRef
 from dlog.model import NO_MESSAGE, LogMetadata, MessageId
 from dlog.read.resolution import Resolution
+from dlog.sink.opening import open_epoch
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from ledger.errors import InvalidNameError
 from ledger.inspection.copies import Copies, CopyState, LedgerCopies, Verdict
 from ledger.inspection.copy_audit import SILENCE_S, CopyAudit
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 
+NEW_TAGS = (TAG_OWNER_NAME, TAG_OWNER_PROCESS)
 FOUR = ClusterConfig(bookies=4)
 
 
@@ -64,7 +71,7 @@ def test_a_log_that_is_written_is_examined_and_stays_as_it_is() -> None:
             assert [(one.entries, one.proved, one.damaged) for one in copies] == [(1, True, False)] * 3
             assert all(one.findings == [] and one.copies[CopyState.INTACT] == 3 for one in copies)
             assert sealed_entries(await listed_ledgers(client, "orders")) == 2
-            assert [(event.listed.epoch, event.takeover) for event in events] == [
+            assert [(event.epoch, event.takeover) for event in events] == [
                 (1, True),
                 (1, False),
                 (2, True),
@@ -74,8 +81,8 @@ def test_a_log_that_is_written_is_examined_and_stays_as_it_is() -> None:
                 first.owner.instance,
                 writer.owner.instance,
             ]
-            assert events[0].pause_us is events[2].pause_us is None
-            assert events[1].pause_us is not None and events[1].pause_us >= 0
+            assert events[0].pause_us is None
+            assert all(event.pause_us is not None and event.pause_us >= 0 for event in events[1:])
             assert explained.resolution is Resolution.COMMITTED
             assert explained.message is not None and explained.message.payload == b"four"
             assert explained.owner_instance == writer.owner.instance
@@ -106,6 +113,7 @@ def test_the_open_ledger_is_counted_and_nothing_is_changed() -> None:
             unknown = await other.overview("orders")
             assert (unknown.tail, unknown.messages, unknown.bytes) == (None, None, None)
             assert unknown.totals == found.totals and unknown.first == found.first
+            assert [event.pause_us for event in await other.history("orders")] == [None, None]
             writer.abort()
 
     simulate(main, seed=4)
@@ -162,11 +170,12 @@ def test_takeovers_whose_ledgers_stayed_empty_are_a_gap_of_the_history() -> None
                     await writer.append(payload)
                 await writer.close()
             events = await client.history("orders")
-            assert [(event.listed.epoch, list(event.empty_epochs)) for event in events] == [
+            assert [(event.epoch, list(event.empty_epochs)) for event in events] == [
                 (2, [1]),
                 (5, [3, 4]),
             ]
-            assert [event.owner for event in events] == [None, (await client.describe("orders")).record.owner]
+            assert events[1].owner == (await client.describe("orders")).record.owner
+            assert events[1].listed is not None
             await client.shrink("orders", MessageId(events[1].listed.ledger_id, 0, 0))
             [event] = await client.history("orders")
             assert list(event.empty_epochs) == [], "what was trimmed was not empty"
@@ -196,7 +205,91 @@ def test_takeovers_whose_ledgers_are_trimmed_during_the_call_are_no_empty_ones()
             events = await history(other, "orders")
             assert reads > 0 and all(not event.empty_epochs for event in events)
             [event] = await history(client, "orders")
-            assert event.listed.ledger_id == last.ledger_id
+            assert event.listed is not None and event.listed.ledger_id == last.ledger_id
+
+    simulate(main)
+
+
+def names(events: Sequence[HistoryEvent]) -> list[str | None]:
+    return [None if event.owner is None else event.owner.name for event in events]
+
+
+def test_each_epoch_has_its_owner_and_a_seal_is_the_last_event() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with AsyncExitStack() as stack:
+            alpha, beta, gamma = [
+                await stack.enter_async_context(await cluster.client(config=LogConfig(owner_name=name)))
+                for name in ("alpha", "beta", "gamma")
+            ]
+            async with await alpha.open_writer("orders", create=True) as first:
+                await first.append(b"one")
+            writer = await beta.open_writer("orders")
+            await asyncio.sleep(2.0)
+            [_, event] = await alpha.history("orders")
+            assert event.pause_us is None, "nothing was appended yet"
+            await writer.append(b"two")
+            await asyncio.sleep(5.0)
+            before = await state_of(cluster, alpha, "orders")
+            events = await alpha.history("orders")
+            assert await state_of(cluster, alpha, "orders") == before
+            assert names(events) == ["alpha", "beta"]
+            owner, record_owner = events[0].owner, first.owner
+            assert owner is not None
+            assert owner == replace(record_owner, started_us=0), "its start is in no ledger"
+            assert events[1].pause_us is not None and events[1].pause_us >= 2_000_000
+            await writer.close()
+
+            await gamma.seal("orders")
+            before = await state_of(cluster, alpha, "orders")
+            events = await alpha.history("orders")
+            assert await state_of(cluster, alpha, "orders") == before
+            assert names(events) == ["alpha", "beta", "gamma"]
+            assert [(each.epoch, each.takeover, each.seal) for each in events] == [
+                (1, True, False),
+                (2, True, False),
+                (3, True, True),
+            ]
+            assert events[2].listed is events[2].pause_us is None
+            assert events[2].owner == (await alpha.describe("orders")).record.owner
+
+    simulate(main)
+
+
+def test_a_takeover_of_a_sink_without_a_batch_is_an_event_and_empty_ledgers_before_it_are_a_gap() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            for payload in (b"one", b"", b""):
+                async with await client.open_writer("orders", create=True) as writer:
+                    if payload:
+                        await writer.append(payload)
+            epoch = await open_epoch(client, "orders")
+            events = await client.history("orders")
+            assert [(each.epoch, each.takeover, each.seal, list(each.empty_epochs)) for each in events] == [
+                (1, True, False, []),
+                (4, True, False, [2, 3]),
+            ]
+            assert events[1].listed is None and events[1].owner == epoch.owner
+
+    simulate(main)
+
+
+def test_the_owner_of_a_ledger_from_before_owners_were_in_its_tags_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        def as_before(**facts: Any) -> tuple[tuple[str, bytes], ...]:
+            return tuple(each for each in ledger_tags(**facts) if each[0] not in NEW_TAGS)
+
+        async with await cluster.client() as client:
+            with monkeypatch.context() as patch:
+                patch.setattr("dlog.write.active_ledger.ledger_tags", as_before)
+                async with await client.open_writer("orders", create=True) as first:
+                    await first.append(b"one")
+            async with await client.open_writer("orders") as writer:
+                await writer.append(b"two")
+                events = await client.history("orders")
+            assert [event.owner for event in events] == [None, writer.owner]
+            assert events[0].owner_instance == first.owner.instance
 
     simulate(main)
 

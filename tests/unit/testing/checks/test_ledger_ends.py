@@ -18,7 +18,7 @@ from dlog.testing.checks.ledger_ends import (
 from dlog.testing.metadata.history import CallOutcome, Operation, RegisterCall, RegisterHistory
 from ledger.metadata.format.ledger import encode_ledger_metadata
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, LedgerState, QuorumSizes
-from tests.helpers.log.records import listed, record
+from tests.helpers.log.records import ALICE, listed, record
 from tests.helpers.metadata.register_history import CHANGED, CLOSED, history
 
 # ---- C12
@@ -128,9 +128,7 @@ def test_a_ledger_closed_by_its_writer_needs_no_fence() -> None:
 
 
 LOG = LogName(namespace="default", name="orders")
-TAGS = ledger_tags(
-    root=DEFAULT_ROOT, log=LOG, log_uuid="uuid-1", epoch=1, owner_instance="alice", created_us=1
-)
+TAGS = ledger_tags(root=DEFAULT_ROOT, log=LOG, log_uuid="uuid-1", epoch=1, owner=ALICE, created_us=1)
 KEY = record_key(DEFAULT_ROOT, LOG, "uuid-1")
 
 
