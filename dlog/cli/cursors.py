@@ -76,14 +76,17 @@ def list_cursors(
 
 async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag]]:
     from dlog.errors import CursorNotFoundError
+    from dlog.together import each
 
-    found = []
-    for cursor in await client.cursors(log):
+    async def lag_of(cursor: Cursor) -> Lag | None:
         try:
-            found.append((cursor, await client.cursor_lag(log, cursor.name)))
+            return await client.cursor_lag(log, cursor.name)
         except CursorNotFoundError:
-            continue  # removed in the meantime
-    return found
+            return None  # removed in the meantime
+
+    cursors = await client.cursors(log)
+    lags = await each(cursors, lag_of)
+    return [(cursor, lag) for cursor, lag in zip(cursors, lags, strict=True) if lag is not None]
 
 
 def set_cursor(

@@ -16,6 +16,7 @@ from dlog.format.cursor import decode_cursor, encode_cursor
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.value import UNDECIDED, change_value, forget_value, read_value, still
 from dlog.model import Cursor, MessageId, StoredCursor
+from dlog.together import each
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError
 from ledger.metadata.rounds import Rounds
@@ -50,7 +51,7 @@ class CursorStore:
         Raises:
             RecordFormatError: one is damaged.
         """
-        found = [await self._read(ref, name) for name in await self._names(ref)]
+        found = await each(await self._names(ref), lambda name: self._read(ref, name))
         return [one.value.cursor for one in found if one is not None and one.value.cursor is not None]
 
     async def take(

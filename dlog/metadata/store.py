@@ -27,6 +27,7 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.owner_requests import OwnerRequests
 from dlog.metadata.value import forget_value, still
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
+from dlog.together import each
 from ledger.buggify import buggify, linger
 from ledger.environment import Environment
 from ledger.errors import (
@@ -90,12 +91,14 @@ class LogMetadataStore:
 
     async def names(self, namespace: str) -> list[str]:
         """Names of the logs in a namespace, sorted."""
-        found = []
-        for name in await self.used_names(namespace):
+
+        async def is_active(name: str) -> bool:
             node = await self.read_name(LogName(namespace=namespace, name=name))
-            if node is not None and node.value.state is NameState.ACTIVE:
-                found.append(name)
-        return found
+            return node is not None and node.value.state is NameState.ACTIVE
+
+        used = await self.used_names(namespace)
+        active = await each(used, is_active)
+        return [name for name, names_a_log in zip(used, active, strict=True) if names_a_log]
 
     async def create(self, log: LogName, *, grace_us: int | None = None) -> LogRef:
         """Create a log with an empty list and epoch 0.

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlog.together import each
 from spark_connector.extents.extent_reader import ExtentReader, is_small
 from spark_connector.extents.partitions import Extent, Partition, packed, partition_size, pieces
 from spark_connector.options.read_options import ReadOptions
-from spark_connector.together import each
 
 COUNT_BYTES_MAX = 64 * 1024 * 1024
 """Much less than a second of reading on the driver."""

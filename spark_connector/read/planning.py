@@ -9,6 +9,7 @@ from dlog.errors import LogNotFoundError
 from dlog.metadata.log_ref import LogRef
 from dlog.model import EARLIEST_ID, LogName, MessageId
 from dlog.read.time_seek import first_at_or_after
+from dlog.together import each
 from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.extents.extent_reader import ExtentReader
 from spark_connector.extents.partitions import Extent, Partition
@@ -19,7 +20,6 @@ from spark_connector.options.read_options import ReadOptions
 from spark_connector.read.bounds import bounded
 from spark_connector.read.partitioning import partitioned
 from spark_connector.retrying import retrying
-from spark_connector.together import each
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlog.model import MessageId
+from dlog.together import each
 from spark_connector.extents.extent_reader import ExtentReader
 from spark_connector.extents.partitions import Extent
 from spark_connector.stream.fair_shares import fair_shares
-from spark_connector.together import each
 
 Pending = Mapping[str, Sequence[Extent]]
 """What can be read of each log, from its position on; of logs that have something."""

@@ -11,9 +11,9 @@ import asyncio
 from dlog.errors import LogNotFoundError
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
+from dlog.together import each
 from spark_connector.options.log_choice import LogPattern
 from spark_connector.retrying import retrying
-from spark_connector.together import each
 
 
 class MatchingLogs:

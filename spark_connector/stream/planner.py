@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from dlog.errors import LogNotFoundError
 from dlog.model import EARLIEST_ID, LogName, MessageId
+from dlog.together import each
 from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.errors import OffsetFormatError, PartitionDataLossError, StreamDataLossError
 from spark_connector.extents.extent_reader import ExtentReader
@@ -29,7 +30,6 @@ from spark_connector.stream.followed_log import KEPT_S, FollowedLog, Found, Tail
 from spark_connector.stream.matching_logs import MatchingLogs
 from spark_connector.stream.offsets import LogPosition, StreamOffset, first_start
 from spark_connector.stream.trimming import has_missed
-from spark_connector.together import each
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spark_connector.together import AT_ONCE, each
+from dlog.together import AT_ONCE, each
 
 
 def test_results_are_in_the_order_of_the_items() -> None:
