@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CursorName = Annotated[str, typer.Argument(metavar="CURSOR", help="Name of the cursor.")]
 
 _COLUMNS = ("cursor", "position", "messages_behind", "bytes_behind", "ledgers_behind", "changed")
+_UNKNOWN = "unknown"
 
 
 def register(app: typer.Typer) -> None:
@@ -49,10 +50,10 @@ def list_cursors(
                 {
                     "cursor": cursor.name,
                     "position": str(cursor.position),
-                    "messages_behind": lag.messages,
-                    "bytes_behind": lag.bytes,
-                    "entries_behind": lag.entries,
-                    "ledgers_behind": lag.ledgers,
+                    "messages_behind": None if lag is None else lag.messages,
+                    "bytes_behind": None if lag is None else lag.bytes,
+                    "entries_behind": None if lag is None else lag.entries,
+                    "ledgers_behind": None if lag is None else lag.ledgers,
                     "changed": json_instant(cursor.updated_us),
                     "properties": dict(cursor.properties),
                 }
@@ -64,9 +65,9 @@ def list_cursors(
         (
             cursor.name,
             str(cursor.position),
-            "unknown" if lag.messages is None else lag.messages,
-            lag.bytes,
-            lag.ledgers,
+            _UNKNOWN if lag is None or lag.messages is None else lag.messages,
+            _UNKNOWN if lag is None else lag.bytes,
+            _UNKNOWN if lag is None else lag.ledgers,
             to_the_second(cursor.updated_us),
         )
         for cursor, lag in found
@@ -74,19 +75,22 @@ def list_cursors(
     print_table(_COLUMNS, rows)
 
 
-async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag]]:
-    from dlog.errors import CursorNotFoundError
+async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag | None]]:
+    """The cursors and how far they are behind the end; None if the messages that this depends on cannot be read."""
+    from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
     from dlog.together import each
+    from ledger.errors import ReadError
 
-    async def lag_of(cursor: Cursor) -> Lag | None:
+    async def measured(cursor: Cursor) -> list[tuple[Cursor, Lag | None]]:
         try:
-            return await client.cursor_lag(log, cursor.name)
+            return [(cursor, await client.cursor_lag(log, cursor.name))]
         except CursorNotFoundError:
-            return None  # removed in the meantime
+            return []  # removed in the meantime
+        except (ReadError, DataLossError, EntryFormatError):
+            return [(cursor, None)]
 
-    cursors = await client.cursors(log)
-    lags = await each(cursors, lag_of)
-    return [(cursor, lag) for cursor, lag in zip(cursors, lags, strict=True) if lag is not None]
+    found = await each(await client.cursors(log), measured)
+    return [one for of_cursor in found for one in of_cursor]
 
 
 def set_cursor(
