@@ -52,6 +52,7 @@ class AppendRejectedError(ConfigurationError):
 
     expected: MessageId | None = None
     tail: MessageId | None = None
+    """The last message that the writer knows of, NO_MESSAGE if the log has none."""
 
 
 class TooManyProducersError(ConfigurationError):

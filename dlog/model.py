@@ -93,7 +93,7 @@ class MessageId(NamedTuple):
 EARLIEST_ID = MessageId(0, 0, 0)
 """At or below every message id: where a log begins."""
 NO_MESSAGE = MessageId(-1, -1, 0)
-"""Below every message id: what a conditional first append expects as the tail, and after which everything comes."""
+"""Below every message id: what a conditional first append expects as the last one, and after which everything comes."""
 
 
 def position_of(value: MessageId | str) -> MessageId:

@@ -29,7 +29,7 @@ from dlog.errors import (
 from dlog.format.message import Buffer
 from dlog.format.producer_snapshot import producer_id
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogMetadata, MessageId, MessageIds, Owner, check_log_name
+from dlog.model import NO_MESSAGE, LogMetadata, MessageId, MessageIds, Owner, check_log_name
 from dlog.write.append_queue import AppendQueue
 from dlog.write.pending_entry import Waiter
 from dlog.write.producer import LogProducer
@@ -371,11 +371,19 @@ class LogWriter:
         tail = self._queue.tail or self._found_tail
         if self._queue.holding or tail != expected:
             raise AppendRejectedError(
-                f"the tail of the log is not {expected} but "
-                f"{'undecided' if self._queue.holding else tail}: read to the tail, then decide again",
+                f"{self._why_rejected(expected, tail)}: read to the end of the log, then decide again",
                 expected=expected,
                 tail=tail,
             )
+
+    def _why_rejected(self, expected: MessageId, last: MessageId | None) -> str:
+        if self._queue.holding:
+            return f"the last message of log {self._ref} is not decided yet"
+        if last == NO_MESSAGE:
+            return f"log {self._ref} has no message, so its last one is not {expected}"
+        if expected == NO_MESSAGE:
+            return f"log {self._ref} is not empty: its last message is {last}"
+        return f"the last message of log {self._ref} is {last}, not {expected}"
 
     # ---- ledgers
 

@@ -100,7 +100,7 @@ def test_a_conditional_append_is_decided_by_the_tail() -> None:
         writer = client.open_writer("orders", create=True)
         first = writer.append(b"one")
         second = writer.append(b"two", expect_tail=first)
-        with pytest.raises(ConfigurationError, match="the tail of the log is not"):
+        with pytest.raises(ConfigurationError, match="the last message of log "):
             writer.append(b"three", expect_tail=first, timeout_s=10)
         assert writer.append(b"four", expect_tail=str(second)) > second
         assert client.resolve("orders", second) is Resolution.COMMITTED
@@ -114,12 +114,12 @@ def test_a_conditional_batch_is_decided_by_the_tail() -> None:
         client = log.client()
         writer = client.open_writer("orders", create=True)
         first = writer.append_many([b"a", b"b"], expect_tail=NO_MESSAGE)[-1]
-        with pytest.raises(ConfigurationError, match="the tail of the log is not"):
+        with pytest.raises(ConfigurationError, match="the last message of log "):
             writer.append_many([b"no"], expect_tail=first._replace(batch_index=0), timeout_s=10)
         second = writer.submit_many([b"c"], expect_tail=str(first))
         refused = writer.submit_many([b"no"], expect_tail=first)
         writer.submit(b"d")
-        with pytest.raises(ConfigurationError, match="the tail of the log is not"):
+        with pytest.raises(ConfigurationError, match="the last message of log "):
             refused.result()
         assert second.result()[0] > first
         writer.flush()

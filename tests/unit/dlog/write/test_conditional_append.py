@@ -85,7 +85,7 @@ async def test_a_batch_is_appended_only_after_the_message_that_it_expects(
         first = await append(writer, [b"a", b"b"], NO_MESSAGE)
         assert first.batch_index == 1
         for wrong in (NO_MESSAGE, first._replace(batch_index=0), first._replace(batch_index=2)):
-            with pytest.raises(AppendRejectedError, match="the tail of the log is not") as caught:
+            with pytest.raises(AppendRejectedError, match="last message") as caught:
                 await append(writer, [b"no", b"no"], wrong)
             assert (caught.value.expected, caught.value.tail) == (wrong, first)
         await writer.rotate()
@@ -95,6 +95,23 @@ async def test_a_batch_is_appended_only_after_the_message_that_it_expects(
             await append(later, [b"no"], first)
         await append(later, [b"d"], second)
         assert await payloads(client, "orders") == [b"a", b"b", b"c", b"d"]
+
+
+async def test_a_rejected_append_names_both_last_messages() -> None:
+    """The tail of a log is the next id elsewhere, so the sentence does not use the word."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+
+        async def sentence(expected: MessageId) -> str:
+            with pytest.raises(AppendRejectedError) as caught:
+                await writer.append(b"no", expect_tail=expected)
+            return str(caught.value).removesuffix(": read to the end of the log, then decide again")
+
+        absent = MessageId(0, 0, 0)
+        assert await sentence(absent) == f"log default/orders has no message, so its last one is not {absent}"
+        first = await writer.append(b"a")
+        assert await sentence(absent) == f"the last message of log default/orders is {first}, not {absent}"
+        assert await sentence(NO_MESSAGE) == f"log default/orders is not empty: its last message is {first}"
 
 
 async def test_of_conditional_appends_that_expect_one_tail_one_is_appended() -> None:
