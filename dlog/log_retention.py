@@ -25,6 +25,9 @@ from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
 
+NEWEST_LEDGER = "newest_ledger"
+"""What keeps a log whose rules let go of everything that a trim may take."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
@@ -39,7 +42,7 @@ class RetentionPlan:
     bytes: int = 0
     """Bytes of their entries."""
     kept_by: str = ""
-    """The rule that keeps most, by the name of its field; empty if none has a say."""
+    """The rule that keeps most, by the name of its field, or NEWEST_LEDGER; empty if none has a say."""
 
 
 class LogRetention:
@@ -122,6 +125,8 @@ class LogRetention:
         if tail is None or not oldest_kept:
             return RetentionPlan()
         rule, kept = min(oldest_kept.items(), key=lambda each: each[1])
+        if kept >= await listed.newest_kept():
+            rule = NEWEST_LEDGER  # another rule, or none, would have no more trimmed
         cut = await listed.trim_cut(MessageId(kept, 0, 0))
         if cut is None:
             return RetentionPlan(kept_by=rule)

@@ -88,15 +88,16 @@ def _facts(kept: Retention, plan: RetentionPlan) -> dict[str, object]:
         facts["max messages"] = kept.max_messages
     if kept.keep_unread:
         facts["keeps unread"] = True
+    kept_by = {"kept by": plan.kept_by.removesuffix("_s").replace("_", " ")} if plan.kept_by else {}
     if plan.before is None:
-        return facts | {"trims now": "nothing"}
+        return facts | {"trims now": "nothing"} | kept_by
     some = ", without ledgers that were not counted" if plan.uncounted else ""
     return facts | {
         "trims now": f"messages before {plan.before}",
         "ledgers": plan.ledgers,
         "messages": f"{plan.messages:,}{some}",
         "bytes": plan.bytes,
-        "kept by": plan.kept_by.removesuffix("_s").replace("_", " "),
+        **kept_by,
     }
 
 

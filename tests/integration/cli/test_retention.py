@@ -38,6 +38,11 @@ def test_a_log_is_trimmed_by_gc_as_its_retention_says(dlog: Command) -> None:
     assert done.endswith("\n5 ledgers deleted\n")
     assert ids_of(dlog, "weekly") == before[5:]
     assert dlog("gc", *HERE).must_succeed() == "0 ledgers deleted\n"
+    *_, trims, kept_by = dlog("retention", "weekly", *HERE).must_succeed().splitlines()
+    assert (trims.split(), kept_by.split()) == (
+        ["trims", "now", "nothing"],
+        ["kept", "by", "newest", "ledger"],
+    )
     assert dlog("retention", "weekly", "--forever", *HERE).must_succeed() == "keeps  everything\n"
 
 

@@ -218,6 +218,37 @@ def test_the_rule_that_keeps_most_decides() -> None:
     play(scene)
 
 
+def test_rules_that_let_everything_go_leave_what_no_trim_takes() -> None:
+    """So the plan names no rule: none of them, however it is set, would have more trimmed."""
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_cursor(LOG, "fast", "latest")
+        await asyncio.sleep(100)
+        for rules in (Retention(max_age_s=60), Retention(keep_unread=True)):
+            plan = await client.plan_retention(LOG, rules)
+            assert (plan.ledgers, plan.kept_by) == (COUNT - 1, "newest_ledger")
+        rules = Retention(max_age_s=60, max_messages=2)
+        assert (await client.plan_retention(LOG, rules)).kept_by == "max_messages"
+        assert await first_kept(client, Retention(max_age_s=60)) == COUNT - 1
+        assert await client.plan_retention(LOG) == RetentionPlan(kept_by="newest_ledger")
+
+    play(scene)
+
+
+def test_a_log_of_one_old_ledger_is_kept_by_no_rule() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with client.open_writer(LOG, create=True) as writer:
+                await writer.append(PAYLOAD)
+            await asyncio.sleep(100)
+            plan = await client.plan_retention(LOG, Retention(max_age_s=1))
+            assert plan == RetentionPlan(kept_by="newest_ledger")
+
+    simulate(main, seed=1)
+
+
 def test_what_was_not_counted_counts_as_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """So more is kept than asked for, never less.
 
