@@ -119,6 +119,10 @@ class _Rows:
             return None
         if name not in header:
             raise ConfigurationError(f"the CSV header has no column {name!r}: use one of {', '.join(header)}")
+        if header.count(name) > 1:
+            raise ConfigurationError(
+                f"the CSV header has column {name!r} twice, so it is not known which one is meant: rename one"
+            )
         return header.index(name)
 
     def _message(self, raw: bytes, header: list[str]) -> NewMessage:

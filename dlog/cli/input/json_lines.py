@@ -74,10 +74,13 @@ def _parsed(line: bytes) -> object:
     return value
 
 
-def _member(value: object, name: str) -> bytes:
+def _member(value: object, name: str) -> bytes | None:
+    """The key; None if it is null, as of a message that is described."""
     if not isinstance(value, dict) or name not in value:
         raise ConfigurationError(f"is not a JSON object with a member {name!r}")
     key = value[name]
+    if key is None:
+        return None
     try:
         return _encoded(key if isinstance(key, str) else _written(key))
     except RecursionError as error:

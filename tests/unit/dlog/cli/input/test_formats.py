@@ -171,6 +171,22 @@ def test_json_lines_keep_their_text_and_take_their_key() -> None:
     ]
 
 
+def test_a_member_that_is_null_is_no_key() -> None:
+    text = b'{"id": null}\n{"id": "null"}\n{"id": ""}\n'
+    keys = [key for key, _ in messages(InputFormat.JSONL, text, key_column="id")]
+    assert keys == [None, b"null", b""]
+
+
+@pytest.mark.parametrize("columns", [Columns.ROW, Columns.HEADERS])
+@pytest.mark.parametrize("use", ["key_column", "payload_column"])
+def test_a_column_that_the_header_has_twice_is_not_chosen(columns: Columns, use: str) -> None:
+    """It would be a guess which of the two is meant; others may be there twice."""
+    text = b"a,b,a\n1,2,3\n"
+    assert len(all_of(InputFormat.CSV, text, columns=columns, **{use: "b"})) == 1
+    with pytest.raises(ConfigurationError, match="the CSV header has column 'a' twice"):
+        all_of(InputFormat.CSV, text, columns=columns, **{use: "a"})
+
+
 @pytest.mark.parametrize(
     "value",
     [
