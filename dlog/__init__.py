@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dlog import aio, arrow, errors
     from dlog.blocking.client import Client, connect
+    from dlog.blocking.metadata_cache import MetadataCache
     from dlog.blocking.pending import Pending
     from dlog.blocking.producer import Producer
     from dlog.blocking.reader import Reader
@@ -50,6 +51,7 @@ __all__ = [
     "Message",
     "MessageBatch",
     "MessageId",
+    "MetadataCache",
     "Pending",
     "Producer",
     "QuorumSizes",
@@ -81,6 +83,7 @@ _OWNERS = {
     "Message": ("dlog.model", "Message"),
     "MessageBatch": ("dlog.read.batch", "MessageBatch"),
     "MessageId": ("dlog.model", "MessageId"),
+    "MetadataCache": ("dlog.blocking.metadata_cache", "MetadataCache"),
     "Pending": ("dlog.blocking.pending", "Pending"),
     "Producer": ("dlog.blocking.producer", "Producer"),
     "QuorumSizes": ("ledger.model", "QuorumSizes"),

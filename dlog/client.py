@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from dlog.address import metadata_address
 from dlog.admin import LogAdmin, LogInfo
+from dlog.cache.metadata_cache import MetadataCache
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.core.tailing import OnMissing
@@ -151,6 +152,8 @@ class LogClient:
         """Of writers that are being opened: each expires when the client is closed."""
         # Weak: a reader that its user has dropped stops by itself.
         self._readers: WeakKeyDictionary[Reader, None] = WeakKeyDictionary()
+        # Weak: one that was closed is held by nothing.
+        self._caches: WeakKeyDictionary[MetadataCache, None] = WeakKeyDictionary()
         self._slow_polls = SlowPolls(self.ledgers.environment.rng)
         # A simulated process that is killed closes nothing.
         self._warns = isinstance(self._environment, SystemEnvironment)
@@ -180,7 +183,7 @@ class LogClient:
         self._started = True
 
     async def close(self) -> None:
-        """Close writers, readers, connections and the metadata store; a second call does nothing.
+        """Close writers, readers, metadata caches, connections and the metadata store; a second call does nothing.
 
         Writers are closed first: each waits for the outcome of every append it has accepted (`LogWriter.close`). If
         cancelled, appends in flight end indeterminate and those not sent are aborted; everything is closed all the
@@ -220,6 +223,7 @@ class LogClient:
         errors: list[Exception] = []
         for close in (
             *(reader.close for reader in list(self._readers)),
+            *(cache.close for cache in list(self._caches)),
             self.ledgers.close,
             self._store.close,
         ):
@@ -558,6 +562,34 @@ class LogClient:
             EntryFormatError: the entry cannot be decoded.
         """
         return await explain(self, log, MessageId.of(message_id))
+
+    def metadata_cache(self) -> Opening[MetadataCache]:
+        """Open a view of the cluster's metadata in memory, which watches keep current; it is closed with its block.
+
+        On return it has the registered bookies; logs and ledgers are in it once they are followed. For programs that
+        ask often: open one and share it. It may be stale, and decides nothing that must be right.
+
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached, or holds no cluster.
+            ConfigurationError: the client is closed.
+        """
+        return Opening(self._metadata_cache())
+
+    async def _metadata_cache(self) -> MetadataCache:
+        cache = MetadataCache(self._store, self.logs, self._environment, self.namespace)
+        try:
+            self._check_usable()
+            await cache.start()
+            self._check_usable()
+        except BaseException:
+            await cache.close()
+            raise
+        self._caches[cache] = None
+        return cache
+
+    def _check_usable(self) -> None:
+        if self._releasing is not None:
+            raise ConfigurationError("this client is closed: connect again")
 
     # ---- properties
 

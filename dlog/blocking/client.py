@@ -21,8 +21,10 @@ from weakref import WeakSet
 from dlog.admin import LogInfo
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.metadata_cache import MetadataCache
 from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
+from dlog.cache.metadata_cache import MetadataCache as AsyncMetadataCache
 from dlog.client import DEFAULT_NAMESPACE, LogClient
 from dlog.client import connect as connect_async
 from dlog.config import LogConfig
@@ -88,6 +90,9 @@ class Client:
 
     def _reader(self, reader: AsyncReader) -> Reader:
         return Reader(self._thread, reader)
+
+    def _cache(self, cache: AsyncMetadataCache) -> MetadataCache:
+        return MetadataCache(self._thread, cache)
 
     @forwards(LogClient.open_writer, _writer)
     def open_writer(
@@ -171,6 +176,9 @@ class Client:
         self, log: str, message_id: MessageId | str, *, timeout_s: float | None = None
     ) -> Explanation: ...
 
+    @forwards(LogClient.metadata_cache, _cache)
+    def metadata_cache(self, *, timeout_s: float | None = None) -> MetadataCache: ...
+
     # ---- properties
 
     @forwards(LogClient.properties)
@@ -235,7 +243,7 @@ class Client:
     # ---- life
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Close writers, readers, connections, the metadata store and the background loop; a second call does nothing.
+        """Close everything opened through it, connections and the background loop; a second call does nothing.
 
         Writers are closed first: each waits for the outcome of every append it has accepted. After `timeout_s` seconds,
         or if interrupted, appends in flight end indeterminate and those not sent are aborted; everything is closed all

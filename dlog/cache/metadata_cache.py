@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from dlog.admin import LogInfo
 from dlog.backoff import Backoff
-from dlog.cache.snapshot import Changes, Disappeared, MetadataSnapshot
+from dlog.cache.snapshot import Changes, Disappeared, MetadataSnapshot, checked_ledger_id, log_name
 from dlog.core.metadata_keys import name_key
 from dlog.errors import LogNotFoundError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
+from ledger.arguments import require_type
 from ledger.environment import Environment
-from ledger.errors import CorruptionError, LayoutMismatchError, LedgerNotFoundError, LogStoreError
+from ledger.errors import (
+    ConfigurationError,
+    CorruptionError,
+    LayoutMismatchError,
+    LedgerNotFoundError,
+    LogStoreError,
+)
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 from ledger.signal import Signal
@@ -40,12 +48,20 @@ OnChange = Callable[[MetadataSnapshot, Disappeared], None]
 
 
 class MetadataCache:
-    """Cluster and bookies, and the logs and ledgers that are followed. `async with` starts and closes it."""
+    """Cluster and bookies, and the logs and ledgers that are followed. Obtained from `LogClient.metadata_cache`.
 
-    def __init__(self, store: MetadataStore, logs: LogMetadataStore, environment: Environment) -> None:
+    A log is given by its name in the client's namespace, or as a LogName. Once the cache or its client is closed every
+    call but `close` raises ConfigurationError; a snapshot that was taken before stays as it is.
+    """
+
+    def __init__(
+        self, store: MetadataStore, logs: LogMetadataStore, environment: Environment, namespace: str
+    ) -> None:
         self._store = store
         self._logs = logs
         self._environment = environment
+        self._namespace = namespace
+        self._closed = False
         self._snapshot: MetadataSnapshot | None = None
         self._unwatch: dict[Key, Unwatch] = {}
         self._records: dict[LogName, tuple[LogRef, Unwatch]] = {}
@@ -57,6 +73,8 @@ class MetadataCache:
         """The latest of them that is in the snapshot."""
         self._wanted = Signal()
         self._listeners: list[OnChange] = []
+        self._changed = Signal()
+        """Set for an instant by each new snapshot, and when there will be none."""
         self._updating: asyncio.Task[None] | None = None
 
     # ---- life
@@ -67,23 +85,28 @@ class MetadataCache:
         Raises:
             MetadataUnavailableError: the metadata store cannot be reached, or holds no cluster.
         """
-        self._unwatch[_BOOKIES] = self._store.watch_bookies(partial(self.refresh, _BOOKIES))
+        self._unwatch[_BOOKIES] = self._store.watch_bookies(partial(self._read_soon, _BOOKIES))
         self._snapshot = MetadataSnapshot(
             cluster_id=await self._store.instance_id(),
             layout=await self._store.layout(),
+            namespace=self._namespace,
             bookies=await self._store.bookies(),
         )
         self._updating = asyncio.get_running_loop().create_task(self._update())
+        self._updating.add_done_callback(lambda _: self._wake())
 
     async def close(self) -> None:
-        """End all watches and reads. The snapshot stays as it is. Raises what a listener has raised."""
+        """End all watches and reads; a second call does nothing. Raises what a listener has raised."""
+        self._closed = True
         for key in list(self._unwatch):
             self._unfollow(key)
-        if self._updating is not None:
-            self._updating.cancel()
-            await asyncio.wait([self._updating])
-            if not self._updating.cancelled():
-                self._updating.result()
+        self._wake()
+        updating, self._updating = self._updating, None
+        if updating is not None:
+            updating.cancel()
+            await asyncio.wait([updating])
+            if not updating.cancelled():
+                updating.result()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -99,55 +122,120 @@ class MetadataCache:
     @property
     def snapshot(self) -> MetadataSnapshot:
         """The view as of now. Take the reference once for facts that must agree with each other."""
-        assert self._snapshot is not None, "the cache was started"
+        if self._closed:
+            raise ConfigurationError("the metadata cache is closed: open another one with metadata_cache()")
+        if self._snapshot is None:
+            raise ConfigurationError("the metadata cache was not started: open one with metadata_cache()")
         return self._snapshot
 
+    async def wait_for_change(self, seen: MetadataSnapshot) -> MetadataSnapshot:
+        """Wait until there is a snapshot other than `seen`, and return it; immediately if there is one already.
+
+        Several changes may have become one snapshot. Raises what a listener has raised: then there are no more.
+        """
+        require_type("seen", seen, MetadataSnapshot)
+        while (found := self.snapshot) is seen:
+            if self._updating is not None and self._updating.done():
+                self._updating.result()
+            await self._changed.future()
+        return found
+
     def on_change(self, listener: OnChange) -> Unwatch:
-        """Call `listener` with each new snapshot and what disappeared; the result ends that."""
+        """Call `listener` with each new snapshot and what disappeared; the result ends that.
+
+        Raises:
+            ConfigurationError: `listener` is not a function.
+        """
+        self._require_open()
+        if not callable(listener):
+            raise ConfigurationError(f"listener must be a function, got {listener!r}")
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def remove() -> None:
+            with suppress(ValueError):  # a second call
+                self._listeners.remove(listener)
+
+        return remove
 
     # ---- what is followed
 
-    async def follow_logs(self, logs: Iterable[LogName]) -> None:
+    async def follow_logs(self, logs: Iterable[LogName | str]) -> None:
         """Keep the records of these logs in the snapshot, while they exist. On return the existing ones are in it.
 
         Raises:
             MetadataUnavailableError: the metadata store cannot be reached. The logs are followed nevertheless, and
                 read as soon as it can be.
+            ConfigurationError: `logs` is not a collection of names. None of them is followed.
+            InvalidNameError: one of them is not a valid name. None of them is followed.
         """
-        unread = [log for log in logs if log not in self._applied]
+        self._require_open()
+        _require_many("logs", logs)
+        names = [log_name(log, self._namespace) for log in logs]
+        unread = [log for log in names if log not in self._applied]
         for log in unread:
             if log not in self._unwatch:
                 self._unwatch[log] = self._store.watch_record(
-                    name_key(self._logs.root, log), partial(self.refresh, log)
+                    name_key(self._logs.root, log), partial(self._read_soon, log)
                 )
         await self._read_followed(unread)
 
     async def follow_ledgers(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """The same for the metadata of ledgers."""
-        unread = [ledger_id for ledger_id in ledger_ids if ledger_id not in self._applied]
+        """The same for the metadata of ledgers.
+
+        Raises:
+            MetadataUnavailableError: as `follow_logs`.
+            ConfigurationError: `ledger_ids` is not a collection of numbers. None of them is followed.
+        """
+        self._require_open()
+        _require_many("ledger_ids", ledger_ids)
+        checked = [checked_ledger_id(ledger_id) for ledger_id in ledger_ids]
+        unread = [ledger_id for ledger_id in checked if ledger_id not in self._applied]
         for ledger_id in unread:
             if ledger_id not in self._unwatch:
                 self._unwatch[ledger_id] = self._store.watch_ledger(
-                    ledger_id, partial(self.refresh, ledger_id)
+                    ledger_id, partial(self._read_soon, ledger_id)
                 )
         await self._read_followed(unread)
 
-    def forget(self, key: LogName | LedgerId) -> None:
-        """Do not follow it any more; it leaves the snapshot."""
-        self._unfollow(key)
-        if isinstance(key, LogName):
-            self._replace(Changes(logs={key: None}))
-        else:
-            self._replace(Changes(ledgers={key: None}))
+    def forget(self, key: LogName | str | LedgerId) -> None:
+        """Do not follow this log or ledger any more; it leaves the snapshot.
 
-    def refresh(self, key: Key) -> None:
-        """Read it again soon: a watch has fired, or a bookie's or the store's answer shows that it is stale."""
+        Raises:
+            ConfigurationError: `key` is neither the name of a log nor the number of a ledger.
+        """
+        self._require_open()
+        followed = self._key(key)
+        self._unfollow(followed)
+        if isinstance(followed, LogName):
+            self._replace(Changes(logs={followed: None}))
+        else:
+            self._replace(Changes(ledgers={followed: None}))
+
+    def refresh(self, key: LogName | str | LedgerId) -> None:
+        """Read this log or ledger again soon: the answer of a bookie or of the store shows that it is stale.
+
+        Raises:
+            ConfigurationError: `key` is neither the name of a log nor the number of a ledger.
+        """
+        self._require_open()
+        self._read_soon(self._key(key))
+
+    # ---- parts
+
+    def _require_open(self) -> None:
+        self.snapshot  # noqa: B018 - it raises
+
+    def _key(self, key: LogName | str | LedgerId) -> LogName | LedgerId:
+        require_type("key", key, LogName, str, int)
+        return log_name(key, self._namespace) if isinstance(key, LogName | str) else key
+
+    def _read_soon(self, key: Key) -> None:
         self._dirty[key] = None
         self._wanted.set()
 
-    # ---- parts
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed.clear()
 
     def _unfollow(self, key: Key) -> None:
         unwatch = self._unwatch.pop(key, None)
@@ -186,7 +274,7 @@ class MetadataCache:
             # They are watched: without this only a change, or another call, would have them read.
             for key in keys:
                 if key in self._unwatch:
-                    self.refresh(key)
+                    self._read_soon(key)
             raise
 
     async def _read_and_replace(self, keys: list[Key] | list[LogName] | list[LedgerId]) -> None:
@@ -207,7 +295,7 @@ class MetadataCache:
         if key not in self._unwatch:
             return False
         if number < self._applied.get(key, 0):
-            self.refresh(key)  # it may have put its watch in the place of the later one's
+            self._read_soon(key)  # it may have put its watch in the place of the later one's
             return False
         self._applied[key] = number
         return True
@@ -220,11 +308,14 @@ class MetadataCache:
             ledgers={ledger_id: value for each in changes for ledger_id, value in each.ledgers.items()},
             damaged={key: why for each in changes for key, why in each.damaged.items()},
         )
-        before = self.snapshot
-        self._snapshot, disappeared = before.updated(whole)
-        if self._snapshot != before:
+        before = self._snapshot
+        assert before is not None, "what is followed was followed after the start"
+        new, disappeared = before.updated(whole)
+        if new != before:
+            self._snapshot = new
+            self._wake()
             for listener in list(self._listeners):
-                listener(self._snapshot, disappeared)
+                listener(new, disappeared)
 
     async def _read(self, key: Key) -> Changes:
         """What is there now."""
@@ -254,10 +345,16 @@ class MetadataCache:
         watched = self._records.get(log)
         if log in self._unwatch and (watched is None or watched[0] != ref):
             self._unwatch_record(log)
-            self._records[log] = (ref, self._logs.watch(ref, partial(self.refresh, log)))
+            self._records[log] = (ref, self._logs.watch(ref, partial(self._read_soon, log)))
 
     async def _read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata] | None:
         try:
             return await self._store.read_ledger(ledger_id)
         except LedgerNotFoundError:
             return None
+
+
+def _require_many(what: str, values: object) -> None:
+    """A text is a collection of its letters; a single name is what it is most likely meant to be."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ConfigurationError(f"{what} must be a collection, as a list, got {values!r:.80}")

@@ -13,7 +13,9 @@ from typing import TypeVar
 
 from dlog.admin import LogInfo
 from dlog.model import LogName
+from ledger.arguments import require_type
 from ledger.core.distribution import write_set
+from ledger.errors import ConfigurationError
 from ledger.model import BookieId, BookieInfo, BookieSet, LedgerId, LedgerMetadata, Versioned
 
 _K = TypeVar("_K")
@@ -58,6 +60,8 @@ class MetadataSnapshot:
 
     cluster_id: str
     layout: bytes
+    namespace: str
+    """Where the name of a log is looked up that is given as a text."""
     bookies: BookieSet = field(default_factory=BookieSet)
     logs: Mapping[LogName, LogInfo] = field(default_factory=dict)
     ledgers: Mapping[LedgerId, Versioned[LedgerMetadata]] = field(default_factory=dict)
@@ -70,27 +74,44 @@ class MetadataSnapshot:
 
     # ---- contains
 
-    def contains_log(self, log: LogName) -> bool:
-        return log in self.logs
+    def contains_log(self, log: LogName | str) -> bool:
+        """Whether it is followed and exists.
+
+        Raises:
+            ConfigurationError: `log` is not a name.
+            InvalidNameError: it is not a valid name.
+        """
+        return log_name(log, self.namespace) in self.logs
 
     def contains_ledger(self, ledger_id: LedgerId) -> bool:
-        return ledger_id in self.ledgers
+        """Whether it is followed and exists. Raises ConfigurationError if `ledger_id` is not a number."""
+        return checked_ledger_id(ledger_id) in self.ledgers
 
     def contains_bookie(self, bookie_id: BookieId) -> bool:
-        """Whether it is registered, writable or read-only."""
+        """Whether it is registered, writable or read-only. ConfigurationError if `bookie_id` is not a text."""
+        require_type("bookie_id", bookie_id, str)
         return self.bookies.find(bookie_id) is not None
 
     # ---- get
 
-    def log(self, log: LogName) -> LogInfo | None:
-        return self.logs.get(log)
+    def log(self, log: LogName | str) -> LogInfo | None:
+        """Its record, None if it is not in the snapshot. Raises as `contains_log`."""
+        return self.logs.get(log_name(log, self.namespace))
 
     def ledger(self, ledger_id: LedgerId) -> LedgerMetadata | None:
-        found = self.ledgers.get(ledger_id)
+        """Its metadata, None if it is not in the snapshot. Raises as `contains_ledger`."""
+        found = self.ledgers.get(checked_ledger_id(ledger_id))
         return None if found is None else found.value
 
     def endpoints(self, ledger_id: LedgerId, entry_id: int) -> tuple[Endpoint, ...] | None:
-        """The entry's write set, in the order in which readers ask. None if the ledger is not in the snapshot."""
+        """The entry's write set, in the order in which readers ask. None if the ledger is not in the snapshot.
+
+        Raises:
+            ConfigurationError: an id is not a number, or `entry_id` is negative.
+        """
+        require_type("entry_id", entry_id, int)
+        if entry_id < 0:
+            raise ConfigurationError(f"entry_id must not be negative, got {entry_id}")
         metadata = self.ledger(ledger_id)
         if metadata is None:
             return None
@@ -133,6 +154,23 @@ class MetadataSnapshot:
         """Versions compare within one incarnation of the log only."""
         old = self.logs.get(name)
         return new is None or old is None or new.ref != old.ref or new.version >= old.version
+
+
+def log_name(log: LogName | str, namespace: str) -> LogName:
+    """The full name of a log; one given as a text is in `namespace`.
+
+    Raises:
+        ConfigurationError: `log` is neither a text nor a LogName.
+        InvalidNameError: it is not a valid name.
+    """
+    require_type("log", log, LogName, str)
+    return log if isinstance(log, LogName) else LogName(namespace=namespace, name=log)
+
+
+def checked_ledger_id(ledger_id: LedgerId) -> LedgerId:
+    """Raises ConfigurationError if it is not a number."""
+    require_type("ledger_id", ledger_id, int)
+    return ledger_id
 
 
 def _is_older(new: Versioned[LedgerMetadata] | None, old: Versioned[LedgerMetadata] | None) -> bool:

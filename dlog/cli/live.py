@@ -116,9 +116,7 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
 
 @asynccontextmanager
 async def cache_of(client: LogClient) -> AsyncIterator[MetadataCache]:
-    from dlog.cache.metadata_cache import MetadataCache
-
-    async with MetadataCache(client.ledgers.store, client.logs, client.ledgers.environment) as cache:
+    async with client.metadata_cache() as cache:
         yield cache
 
 

@@ -37,7 +37,8 @@ async def cached(driver: Driver) -> AsyncIterator[tuple[MetadataCache, LogMetada
     """A cache, and the logs of another client."""
     store, other = await driver.cluster(), await driver.open()
     environment = SystemEnvironment()
-    async with MetadataCache(store, LogMetadataStore(store, environment), environment) as cache:
+    logs = LogMetadataStore(store, environment)
+    async with MetadataCache(store, logs, environment, "default") as cache:
         yield cache, LogMetadataStore(other, environment)
 
 

@@ -138,7 +138,7 @@ class BlockingFace(Face):
         self.blocking.speak()
 
 
-_OBJECTS = ("Writer", "LogWriter", "Reader", "Producer", "LogProducer")
+_OBJECTS = ("Writer", "LogWriter", "Reader", "Producer", "LogProducer", "MetadataCache")
 
 
 @asynccontextmanager
@@ -471,6 +471,37 @@ async def _read(face: Face, client: Asked, log: str, **options: Any) -> list[str
         await reader.close()
 
 
+async def a_metadata_cache(face: Face) -> list[str]:
+    client = await face.client()
+    cache = await client.metadata_cache()
+    await cache.follow_logs(["orders"])
+    snapshot = cache.snapshot
+    seen = [str(len(snapshot.bookies.writable)), str(snapshot.contains_log("orders"))]
+    writer = await client.open_writer("orders", create=True)
+    while not (snapshot.contains_log("orders") and snapshot.log("orders").record.ledgers):
+        snapshot = await cache.wait_for_change(snapshot)
+    [listed] = snapshot.log("orders").record.ledgers
+    await cache.follow_ledgers([listed.ledger_id])
+    seen.append(str(len(cache.snapshot.endpoints(listed.ledger_id, 0))))
+    await cache.forget(listed.ledger_id)
+    await cache.forget("orders")
+    seen.append(f"{len(cache.snapshot.logs)} {len(cache.snapshot.ledgers)}")
+    await writer.close()
+    for logs in ("orders", 7, [7], [None], ["no/such name"]):
+        seen.append(await said(cache.follow_logs(logs)))
+    for ledgers in (5, "x", ["x"], [True]):
+        seen.append(await said(cache.follow_ledgers(ledgers)))
+    seen += [
+        await said(cache.forget(None)),
+        await said(cache.refresh(1.5)),
+        await said(cache.refresh("orders")),
+    ]
+    seen += [await said(cache.wait_for_change(None)), await said(cache.close()), await said(cache.close())]
+    seen += [await said(_fact(cache, "snapshot")), await said(cache.wait_for_change(snapshot))]
+    seen += [await said(cache.follow_logs(["orders"])), await said(cache.follow_ledgers([1]))]
+    return [*seen, await said(cache.forget("orders")), await said(cache.refresh("orders"))]
+
+
 SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
     a_producer: [
         "billing None",
@@ -552,6 +583,15 @@ SCENES: dict[Callable[[Face], Awaitable[list[str]]], list[str]] = {
         "ConfigurationError",
         "{'value': [b'2a', b'2b', None]}",
         *["ConfigurationError", "ConfigurationError", "None"],
+    ],
+    a_metadata_cache: [
+        *["3", "False", "3", "0 0"],
+        *["ConfigurationError"] * 4,
+        "InvalidNameError",
+        *["ConfigurationError"] * 6,
+        "None",
+        *["ConfigurationError", "None", "None"],
+        *["ConfigurationError"] * 6,
     ],
     errors_of_readers_and_clients: [
         "LogNotFoundError",

@@ -10,15 +10,23 @@ import pytest
 
 from dlog import aio
 from dlog.blocking.client import Client, connect
+from dlog.blocking.metadata_cache import MetadataCache
 from dlog.blocking.producer import Producer
 from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
+from dlog.cache.metadata_cache import MetadataCache as AsyncMetadataCache
 from dlog.client import LogClient
 from dlog.read.reader import Reader as AsyncReader
 from dlog.write.producer import LogProducer
 from dlog.write.writer import LogWriter
 
-CLASSES = [(Client, LogClient), (Writer, LogWriter), (Reader, AsyncReader), (Producer, LogProducer)]
+CLASSES = [
+    (Client, LogClient),
+    (Writer, LogWriter),
+    (Reader, AsyncReader),
+    (Producer, LogProducer),
+    (MetadataCache, AsyncMetadataCache),
+]
 
 ASYNCIO_ONLY = {
     Client: {"start", "name"},  # `connect` starts it; a part of the client
@@ -37,13 +45,17 @@ ASYNCIO_ONLY = {
         "refuse_gaps",
     },
     Producer: {"batch_of", "submit_batch"},
+    MetadataCache: {"start", "on_change"},
 }
-"""`submit_nowait` is `submit(timeout_s=0)`; the others are what the blocking API is made from."""
+"""`submit_nowait` is `submit(timeout_s=0)`, `on_change` a loop of `wait_for_change`; the others are what the
+blocking API is made from.
+"""
 BLOCKING_ONLY = {
     Client: {"warn_unclosed", "abandon"},
     Writer: {"unread_failures", "drain"},
     Reader: set[str](),
     Producer: set[str](),
+    MetadataCache: set[str](),
 }
 """Parts of the client's `close`, and what ends one that is dropped."""
 FACTS_OF_ASYNCIO_ONLY = {
@@ -60,6 +72,7 @@ FACTS_OF_ASYNCIO_ONLY = {
     },
     Reader: {"log", "until"},
     Producer: set[str](),
+    MetadataCache: set[str](),
 }
 """They change between two lines of a program whose loop runs in another thread."""
 FACTS_OF_BLOCKING_ONLY = {
@@ -67,6 +80,7 @@ FACTS_OF_BLOCKING_ONLY = {
     Writer: {"is_open", "has_undecided"},
     Reader: set[str](),
     Producer: set[str](),
+    MetadataCache: set[str](),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dlog.aio import connect
 from dlog.cache.metadata_cache import _BOOKIES, MetadataCache
 from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_keys import record_key
@@ -19,7 +20,7 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
 from ledger.environment import SystemEnvironment
-from ledger.errors import LayoutMismatchError, MetadataUnavailableError
+from ledger.errors import ConfigurationError, LayoutMismatchError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieSet, LedgerId
@@ -36,7 +37,7 @@ async def cached() -> AsyncIterator[tuple[MetadataCache, LogMetadataStore, Metad
     environment = SystemEnvironment()
     logs = LogMetadataStore(store, environment)
     try:
-        async with MetadataCache(store, logs, environment) as cache:
+        async with MetadataCache(store, logs, environment, "default") as cache:
             yield cache, logs, store
     finally:
         await store.close()
@@ -187,7 +188,7 @@ async def test_the_bookies_are_read_again_after_a_store_of_another_cluster(
             return await honest()
 
         monkeypatch.setattr(store, "bookies", other)
-        cache.refresh(_BOOKIES)
+        cache._read_soon(_BOOKIES)
         await eventually(lambda: asked == 2)
 
 
@@ -234,3 +235,76 @@ async def test_a_listener_can_be_removed() -> None:
         await change(logs, ref, 5)
         await eventually(lambda: cache.snapshot.logs[ORDERS].record.last_ledger_id == 5)
         assert len(seen) == 1
+        remove()  # it may be called again
+
+
+async def test_a_change_ends_the_waits_for_it() -> None:
+    async with cached() as (cache, logs, _):
+        before = cache.snapshot
+        waiting = [asyncio.create_task(cache.wait_for_change(before)) for _ in range(2)]
+        await cache.follow_logs([ORDERS])  # it does not exist: nothing has changed
+        assert cache.snapshot is before
+        await logs.create(ORDERS)
+        found = await asyncio.gather(*waiting)
+        assert [each.contains_log("orders") for each in found] == [True, True]
+        assert await cache.wait_for_change(before) is cache.snapshot
+
+
+async def test_waits_end_when_no_change_can_follow() -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        async with cached() as (cache, logs, _):
+            await cache.follow_logs([ORDERS])
+            remove = cache.on_change(fail)
+            before = cache.snapshot
+            await logs.create(ORDERS)
+            seen = await cache.wait_for_change(before)
+            remove()
+            waiting = asyncio.create_task(cache.wait_for_change(seen))
+            with pytest.raises(ZeroDivisionError):
+                await waiting
+            assert cache._updating is not None and cache._updating.done()
+    async with cached() as (cache, _, _):
+        waiting = asyncio.create_task(cache.wait_for_change(cache.snapshot))
+        await asyncio.sleep(0)
+        await cache.close()
+        with pytest.raises(ConfigurationError, match="is closed"):
+            await waiting
+
+
+async def test_before_its_start_a_cache_is_refused() -> None:
+    async with cached() as (started, logs, store):
+        cache = MetadataCache(store, logs, started._environment, "default")
+        with pytest.raises(ConfigurationError, match="was not started"):
+            cache.snapshot  # noqa: B018 - it raises
+        with pytest.raises(ConfigurationError, match="was not started"):
+            await cache.follow_logs([ORDERS])
+        with pytest.raises(ConfigurationError, match=r"^listener must be a function"):
+            started.on_change(None)  # type: ignore[arg-type]  # that is the point
+        await cache.close()
+
+
+async def test_closing_the_client_closes_its_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cached() as (_, _, store):
+        async with connect(store.uri) as client:
+            async with client.metadata_cache():
+                pass
+            cache = await client.metadata_cache()
+            waiting = asyncio.create_task(cache.wait_for_change(cache.snapshot))
+            honest, is_read, may_answer = store.bookies, asyncio.Event(), asyncio.Event()
+
+            async def slow() -> BookieSet:
+                is_read.set()
+                await may_answer.wait()
+                return await honest()
+
+            monkeypatch.setattr(client.ledgers.store, "bookies", slow)
+            opening = asyncio.create_task(client.metadata_cache())
+            await is_read.wait()
+        may_answer.set()
+        for late in (waiting, opening, client.metadata_cache()):
+            with pytest.raises(ConfigurationError, match="closed"):
+                await late
+        await cache.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from dlog.admin import LogInfo
 from dlog.cache.snapshot import Changes, Disappeared, Endpoint, MetadataSnapshot
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogName
+from ledger.errors import ConfigurationError, InvalidNameError
 from ledger.model import (
     BookieId,
     BookieInfo,
@@ -24,7 +27,7 @@ from ledger.model import (
 
 B1, B2, B3, B4 = (BookieId(f"b{number}") for number in range(1, 5))
 ORDERS, OTHERS = LogName(namespace="default", name="orders"), LogName(namespace="default", name="others")
-EMPTY = MetadataSnapshot(cluster_id="c", layout=b"l")
+EMPTY = MetadataSnapshot(cluster_id="c", layout=b"l", namespace="default")
 
 
 def registered(*ids: BookieId, read_only: tuple[BookieId, ...] = ()) -> BookieSet:
@@ -60,6 +63,34 @@ def test_it_contains_what_it_was_told() -> None:
     assert snapshot.ledger(LedgerId(7)) == ledger(0, (B1, B2, B3)).value
     assert snapshot.ledger(LedgerId(8)) is None
     assert not EMPTY.contains_log(ORDERS)
+
+
+def test_the_name_of_a_log_is_one_of_the_namespace() -> None:
+    snapshot, _ = EMPTY.updated(Changes(logs={ORDERS: log(ORDERS, 1)}))
+    assert snapshot.contains_log("orders") and snapshot.log("orders") == log(ORDERS, 1)
+    assert not replace(snapshot, namespace="other").contains_log("orders")
+    assert replace(snapshot, namespace="other").contains_log(ORDERS)
+    with pytest.raises(InvalidNameError):
+        snapshot.contains_log("default/orders")
+
+
+@pytest.mark.parametrize(
+    ("argument", "ask"),
+    [
+        ("log", lambda snapshot: snapshot.contains_log(7)),
+        ("log", lambda snapshot: snapshot.log(None)),
+        ("ledger_id", lambda snapshot: snapshot.contains_ledger("7")),
+        ("ledger_id", lambda snapshot: snapshot.ledger("7")),
+        ("ledger_id", lambda snapshot: snapshot.endpoints("7", 0)),
+        ("entry_id", lambda snapshot: snapshot.endpoints(LedgerId(7), -5)),
+        ("entry_id", lambda snapshot: snapshot.endpoints(LedgerId(7), "0")),
+        ("bookie_id", lambda snapshot: snapshot.contains_bookie(7)),
+    ],
+)
+def test_a_wrong_argument_is_named(argument: str, ask: Callable[[Any], object]) -> None:
+    snapshot, _ = EMPTY.updated(Changes(ledgers={LedgerId(7): ledger(0, (B1, B2, B3))}))
+    with pytest.raises(ConfigurationError, match=f"^{argument} must "):
+        ask(snapshot)
 
 
 def test_endpoints_are_the_write_set_and_an_unregistered_bookie_has_none() -> None:

@@ -193,6 +193,7 @@ def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:
     snapshot = MetadataSnapshot(
         cluster_id="c",
         layout=b"",
+        namespace="default",
         bookies=BookieSet(writable=registered("b1", "b4"), read_only=registered("b2", read_only=True)),
     )
     log = LogActivity(info(record(listed(3))), totals_of((), ()), None, None, metadata(3))

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from dlog.cache.metadata_cache import MetadataCache
 from dlog.inspection.activity import ActivityMonitor, entries_between
 from dlog.model import MessageId
 from dlog.testing import SimulatedCluster, simulate
@@ -34,7 +33,7 @@ def test_the_busiest_log_comes_first_and_rotations_do_not_confuse_the_rate() -> 
         async with await cluster.client() as client, await cluster.client() as other:
             slow = await client.open_writer("slow", create=True)
             busy = await client.open_writer("busy", create=True)
-            async with MetadataCache(other.ledgers.store, other.logs, other.ledgers.environment) as cache:
+            async with other.metadata_cache() as cache:
                 await cache.follow_logs([other.name("slow"), other.name("busy")])
                 monitor = ActivityMonitor(other, cache)
                 first = await monitor.measure()

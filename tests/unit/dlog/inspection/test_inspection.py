@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dlog.cache.metadata_cache import MetadataCache
 from dlog.client import LogClient
 from dlog.config import LogConfig
 from dlog.core.metadata_keys import TAG_OWNER_NAME, TAG_OWNER_PROCESS, ledger_tags
@@ -103,7 +102,7 @@ def test_the_open_ledger_is_counted_and_nothing_is_changed() -> None:
             found = await other.overview("orders")
             assert (found.totals.messages, found.messages) == (2, 5)
             assert found.bytes is not None and found.bytes > found.totals.bytes > 0
-            async with MetadataCache(other.ledgers.store, other.logs, other.ledgers.environment) as cache:
+            async with other.metadata_cache() as cache:
                 await cache.follow_logs([other.name("orders")])
                 [activity] = await ActivityMonitor(other, cache).measure()
             assert activity.open == found.open and activity.totals == found.totals
