@@ -279,7 +279,7 @@ class LogClient:
         hand_over: bool = True,
         on_takeover_lost: OnTakeoverLost | str = OnTakeoverLost.FAIL,
     ) -> Opening[LogWriter]:
-        """Take the log over and return its writer: `await` it, or enter it. With `create` a missing log is created.
+        """Take the log over and return its writer, closed with its block. With `create` a missing log is created.
 
         On return the previous writer is fenced: none of its appends can be acknowledged any more. This client owns the
         log in a new epoch and appends go to a new ledger, which is in the log's ledger list.
@@ -538,8 +538,8 @@ class LogClient:
     async def verify(self, log: str, *, on_progress: Progress | None = None) -> Sequence[LedgerCopies]:
         """Read every copy of every entry from the bookie that should have it; returns what was found, by ledger.
 
-        `on_progress` is called, on the client's loop, with the number of entries that were just checked. It reads the
-        whole log, on each bookie.
+        `on_progress` is called, in the thread of the client's loop, with the number of entries that were just checked.
+        It reads the whole log, on each bookie.
 
         Raises:
             LogNotFoundError: no such log.

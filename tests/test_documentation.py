@@ -12,7 +12,7 @@ import pytest
 
 import dlog.errors
 from ledger.errors import LogStoreError
-from tests.helpers import options_page
+from tests.helpers import method_parameters, options_page
 from tests.helpers.error_tree import error_tree
 from tests.helpers.evidence.__main__ import checks
 from tests.helpers.repository import ROOT, tracked_files
@@ -48,6 +48,27 @@ def test_every_public_settings_class_is_on_the_page_of_options(package: str) -> 
     public = [getattr(module, name) for name in module.__all__]
     settings = {each for each in public if inspect.isclass(each) and "\nFields:\n" in (each.__doc__ or "")}
     assert settings and settings <= set(options_page.API)
+
+
+def test_every_public_object_with_methods_is_on_the_page_of_options() -> None:
+    """With each parameter, and no meaning is kept of one that does not exist."""
+    module = importlib.import_module("dlog")
+    objects = {each for name in module.__all__ if inspect.isclass(each := getattr(module, name))}
+    blocking = {each for each in objects if each.__module__.startswith("dlog.blocking.")}
+    assert blocking - {module.Pending} == set(method_parameters.CLASSES)
+    names = {
+        f"{api.__name__}.{name}.{parameter}"
+        for api in method_parameters.CLASSES
+        for name, method in method_parameters.methods_of(api)
+        for parameter in inspect.signature(method).parameters
+    }
+    names |= {
+        f"{name}.{parameter}"
+        for name, function in method_parameters.FUNCTIONS.items()
+        for parameter in inspect.signature(function).parameters
+    }
+    known = names | {name.rpartition(".")[2] for name in names}
+    assert {*method_parameters.MEANINGS, *method_parameters.ACCEPTS} - known == set()
 
 
 def test_every_error_is_documented_with_its_cause_and_its_way_out() -> None:

@@ -1,4 +1,4 @@
-"""docs/options.md: every setting and every option of the commands, made from the classes and the commands themselves.
+"""docs/options.md: every setting, every parameter of a method and every option of the commands, made from the code.
 
 python -m tests.helpers.options_page --write
 """
@@ -26,13 +26,15 @@ from bookie_server.storage.config import StorageConfig
 from dlog.testing import ClusterConfig
 from ledger.placement.config import PlacementConfig
 from ledger.repair.config import RepairConfig
+from tests.helpers import method_parameters
 from tests.helpers.repository import ROOT
 
 PAGE = ROOT / "docs" / "options.md"
 
 INTRODUCTION = """# Options
 
-Every setting of the API and of a bookie, and every option of the commands, with its default.
+Every setting of the API and of a bookie, every parameter of the API's methods, and every option of the commands,
+with its default.
 `python -m tests.helpers.options_page --write` writes this page from the code; a test compares them.
 Elsewhere: [metadata addresses](metadata.md), [Spark options](spark.md#options), [fixtures](testing-your-code.md).
 A value that is wrong, or contradicts another one, raises a `ConfigurationError` before anything is done.
@@ -250,6 +252,7 @@ def page() -> str:
     lines = [INTRODUCTION, "## Settings of the API", ""]
     for config, says in API.items():
         lines += _settings(config, says)
+    lines += method_parameters.lines()
     lines += ["## Settings of a bookie", ""]
     for config, says in BOOKIE.items():
         lines += _settings(config, says)
