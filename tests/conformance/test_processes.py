@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from dlog.cache.metadata_cache import MetadataCache
+from dlog.metadata.store import LogMetadataStore
+from ledger.environment import SystemEnvironment
 from ledger.errors import AlreadyExistsError
+from ledger.metadata.sqlite.watches import IDLE_INTERVAL_S
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieSet
 from tests.helpers.metadata.client_process import child, line
 from tests.helpers.metadata.drivers import B1, B2, Driver, bookie, eventually, eventually_async, on_loop
+
+SEEN_S = 2.0
+"""For a busy machine. docs/storage-guarantees.md has what is measured, a tenth of it."""
 
 
 @on_loop
@@ -36,6 +43,26 @@ async def test_a_killed_bookie_is_unregistered_immediately(sqlite_driver: Driver
             assert _session_files(store) == 2
             await (await sqlite_driver.open()).register_bookie(bookie(B2))
             assert _session_files(store) == 2  # a session that begins sweeps away the dead one's file
+    finally:
+        await sqlite_driver.close()
+
+
+@on_loop
+async def test_a_killed_bookie_is_noticed_within_two_seconds(sqlite_driver: Driver) -> None:
+    """By a client that reads nothing until a watch fires: no heartbeat or session has to run out."""
+    assert IDLE_INTERVAL_S <= 0.1, "the pause between two polls of the watches, the most that is waited for"
+    store, environment = await sqlite_driver.cluster(), SystemEnvironment()
+    logs = LogMetadataStore(store, environment)
+    try:
+        with child("register", store.uri) as process:
+            assert await asyncio.to_thread(line, process) == "registered"
+            async with MetadataCache(store, logs, environment, "default") as cache:
+                before = cache.snapshot
+                assert before.contains_bookie(B1)
+                process.kill()
+                async with asyncio.timeout(SEEN_S):
+                    after = await cache.wait_for_change(before)
+                assert not after.contains_bookie(B1)
     finally:
         await sqlite_driver.close()
 
