@@ -774,7 +774,7 @@ class LogClient:
 
         Raises:
             LogNotFoundError: no such log.
-            HistoryPageError: a part of the ledger list is lost, so its ledgers could not be deleted; nothing was.
+            HistoryPageError: a later release has written a part of the ledger list; delete with that release.
             The errors of `seal`, except LogSealedError.
 
         Source: docs/log-semantics.md#rule-25, #rule-34b.

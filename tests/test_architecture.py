@@ -91,7 +91,7 @@ LOWER_LAYERS = {
         "ledger.model",
         "ledger.errors",
     ),
-    "dlog.ledger_list": ("dlog.ledger_list", "dlog.model", "ledger.model"),
+    "dlog.ledger_list": ("dlog.ledger_list", "dlog.model", "dlog.errors", "ledger.model"),
     "dlog.format": (
         "dlog.format",
         "dlog.ledger_list.listing",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlog.client import LogClient
-from dlog.errors import LogNotFoundError
+from dlog.errors import HistoryPageError, LogNotFoundError
 from dlog.inspection.ledgers import deletable_ledgers
 from dlog.log_retention import RetentionPlan
 from ledger.errors import CorruptionError
@@ -44,9 +44,12 @@ class Collection:
     async def _collect(self, client: LogClient, log: str) -> None:
         if self._dry_run:
             return
-        waiting = await deletable_ledgers(client, log)
+        try:
+            waiting = await deletable_ledgers(client, log)
+        except HistoryPageError:
+            waiting = 0  # a part of them is in a lost page, which the collection may pass over
         left = await client.collect(log)
-        self._deleted += waiting - (0 if left is None else await deletable_ledgers(client, log))
+        self._deleted += max(0, waiting - (0 if left is None else await deletable_ledgers(client, log)))
 
     def lines(self) -> Iterator[str]:
         """What was done, for people."""

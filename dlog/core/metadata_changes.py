@@ -142,15 +142,18 @@ def shrunk(
     assert kept, "the last ledger never leaves the list"
     return replace(
         trimmed,
-        trimmed_end=max(record.trimmed_end, _after(cut.end, last_count)),
+        trimmed_end=max(record.trimmed_end, _end_of(cut, last_count)),
         ledgers=kept,
         first_id=max(record.first_id, cut.floor) if record.pages else record.first_id,
         pending_delete=_merged(record.pending_delete, dropped),
     )
 
 
-def _after(end: MessageId | None, count: int | None) -> MessageId:
-    """The position after all messages of the entry at `end`, of which there are `count`, if that is known."""
+def _end_of(cut: TrimCut, count: int | None) -> MessageId:
+    """The position after all messages that it drops, of which the last entry has `count`, if that is known."""
+    if cut.lost_through is not None:
+        return MessageId(cut.lost_through + 1, 0, 0)
+    end = cut.end
     if end is None:
         return EARLIEST_ID
     return MessageId(end.ledger_id, end.entry_id + 1, 0) if count is None else end._replace(batch_index=count)
@@ -173,6 +176,20 @@ def without_deleted_pages(record: LogMetadata, deleted_below: int, nonce: int) -
     assert deleted_below <= record.first_id, "a listed ledger is never deleted"
     kept = tuple(page for page in record.pages if page.last_id >= deleted_below)
     return replace(record, pages=kept, deleted_below=max(record.deleted_below, deleted_below), nonce=nonce)
+
+
+def with_found_pending(
+    record: LogMetadata, found: Collection[LedgerId], *, now_us: int, nonce: int
+) -> LogMetadata:
+    """Ledgers of a lost page, of which nothing is listed, wait for their deletion one by one.
+
+    The page said until when each must be kept, at most for a grace that had begun already.
+    Source: docs/log-semantics.md#rule-25, #pages.
+    """
+    not_before_us = now_us + record.grace_us if record.grace_us else 0
+    known = {one.ledger_id for one in record.pending_delete}
+    new = [PendingDelete(ledger_id=one, not_before_us=not_before_us) for one in found if one not in known]
+    return replace(record, pending_delete=_merged(record.pending_delete, new), nonce=nonce)
 
 
 def has_deletable(record: LogMetadata) -> bool:

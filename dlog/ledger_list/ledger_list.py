@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from dlog.errors import HistoryPageError
 from dlog.ledger_list.page import UNKNOWN_TIME_US, LedgerPage, Page
 from dlog.ledger_list.totals import ListTotals, totals_of
 from dlog.ledger_list.trim_cut import PENDING_MAX, TrimCut
@@ -19,7 +20,7 @@ from dlog.model import ListedLedger, LogMetadata, MessageId, PageRef
 from ledger.model import LedgerId
 
 ReadPage = Callable[[PageRef], Awaitable[Page]]
-"""Raises if the page is missing or damaged: what it lists must not look as if it were not listed."""
+"""Raises, HistoryPageError if the page is missing or damaged: what it lists must not look as if it were not listed."""
 _WINDOW_MIN = 8
 """A window shorter than this is continued on the next page."""
 _T = TypeVar("_T")
@@ -62,6 +63,8 @@ class LedgerList:
         found = _last_at(self._record.ledgers, ledger_id, _ledger_id)
         pages: Sequence[PageRef] = self._record.pages
         while found is None and (ref := _last_at(pages, ledger_id, _first_id)) is not None:
+            if ref.last_id < self._record.first_id:
+                break  # it lists nothing any more, so it need not exist
             page = await self._read_page(ref)
             if isinstance(page, LedgerPage):
                 found = _last_at(page.ledgers, ledger_id, _ledger_id)
@@ -184,7 +187,9 @@ class LedgerList:
         return None
 
     async def is_in_page(self, ledger_id: int) -> bool:
-        """Whether a page has the ledger, even if it has left the list since."""
+        """Whether a page has the ledger, even if it has left the list since; not if it is deleted."""
+        if ledger_id < self._record.deleted_below:
+            return False
         everything = LedgerList(replace(self._record, first_id=0, ledgers=()), self._read_page)
         return await everything.find(ledger_id) is not None
 
@@ -242,7 +247,8 @@ class LedgerList:
         """What a trim to `before` takes out of the list; None if nothing.
 
         A prefix of the list: ledgers that are completely below it and whose seal is recorded, never the last one, nor
-        the newest that is known to have entries: they say what the log's producers have appended.
+        the newest that is known to have entries: they say what the log's producers have appended. A page that lists
+        nothing else may be lost.
 
         Source: docs/log-semantics.md#rule-33, #rule-36.
         """
@@ -251,17 +257,34 @@ class LedgerList:
             return None
         before = max(before, record.trim_before)
         kept = await self.newest_kept()
-        floor = await self.at_or_before(min(before.ledger_id, kept))
+        floor = await self._floor(min(before.ledger_id, kept))
         if floor is not None:
             dropped = sum(one.ledger_id < floor.ledger_id for one in record.ledgers)
             if dropped and len(record.pending_delete) + dropped > PENDING_MAX:
                 floor = record.ledgers[0]
-        if floor is None or await self.at_or_before(floor.ledger_id - 1) is None:
-            return None
-        async for listed in self.walk_back(floor.ledger_id - 1):
-            if listed.seal is not None and not listed.known_empty:
-                return TrimCut(floor.ledger_id, MessageId(listed.ledger_id, listed.seal.last_entry, 0))
-        return TrimCut(floor.ledger_id, None)
+        return None if floor is None else await self._cut_below(floor.ledger_id)
+
+    async def _floor(self, ledger_id: int) -> ListedLedger | None:
+        """The listed ledger with the highest id that is not above this one; after a lost page the next one."""
+        try:
+            return await self.at_or_before(ledger_id)
+        except HistoryPageError as error:
+            if error.last >= ledger_id:
+                raise
+            return await self.at_or_after(error.last + 1)
+
+    async def _cut_below(self, floor: LedgerId) -> TrimCut | None:
+        try:
+            if await self.at_or_before(floor - 1) is None:
+                return None
+            async for listed in self.walk_back(floor - 1):
+                if listed.seal is not None and not listed.known_empty:
+                    return TrimCut(floor, MessageId(listed.ledger_id, listed.seal.last_entry, 0))
+        except HistoryPageError as error:
+            if error.last >= floor:
+                raise
+            return TrimCut(floor, None, lost_through=error.last)
+        return TrimCut(floor, None)
 
     async def newest_kept(self) -> LedgerId:
         """The ledger that no trim takes out of the list, nor those after it: the newest known to have entries.
@@ -276,22 +299,15 @@ class LedgerList:
 
     async def walk_deletable(self) -> AsyncIterator[ListedLedger]:
         """Ledgers in pages that have left the list and are not deleted, oldest first."""
-        async for listed in self._walk_undeleted():
-            if listed.ledger_id >= self._record.first_id:
-                return
-            yield listed
-
-    async def check_pages(self) -> None:
-        """Read every page with a ledger that is not deleted; it raises if one cannot be read."""
-        if self._record.pages:
-            async for _ in self._walk_undeleted():
-                pass
-
-    def _walk_undeleted(self) -> AsyncIterator[ListedLedger]:
-        """Ledgers in pages that are not deleted, oldest first."""
-        record = self._record
-        whole = replace(record, first_id=record.deleted_below, ledgers=())
-        return LedgerList(whole, self._read_page).walk()
+        whole = replace(self._record, first_id=self._record.deleted_below, ledgers=())
+        try:
+            async for listed in LedgerList(whole, self._read_page).walk():
+                if listed.ledger_id >= self._record.first_id:
+                    return
+                yield listed
+        except HistoryPageError as error:
+            if error.first < self._record.first_id:
+                raise
 
 
 def may_have(listed: ListedLedger, time_us: int) -> bool:

@@ -16,8 +16,10 @@ where one mark is enough, however many they are."""
 class TrimCut:
     """The ledgers below `floor` leave the list, and `floor` stays.
 
-    `end` is the first message of the last entry in them; None if they have none.
+    `end` is the first message of the last entry in them; None if they have none, or if it is not known.
     """
 
     floor: LedgerId
     end: MessageId | None
+    lost_through: int | None = None
+    """A page that ends with this id, and cannot be read, has the last entry. None if it is known."""

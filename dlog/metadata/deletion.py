@@ -2,6 +2,9 @@
 
 Invariant (docs/log-semantics.md#rule-25, #i13): a listed ledger is never deleted. A ledger is deleted first and removed
 from the record afterwards; so what was interrupted anywhere is found again, and deleting once more does no harm.
+
+A lost page of which nothing is listed any more is passed over (docs/log-semantics.md#pages): the ledgers within its
+bounds that were created for this log wait for their deletion in the record then, one by one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dlog.core import metadata_changes
 from dlog.core.metadata_update import Applied
 from dlog.core.orphans import origin_of
 from dlog.errors import HistoryPageError, LogNotFoundError
+from dlog.ledger_list.trim_cut import PENDING_MAX
 from dlog.metadata.grace import deletions_are_durable
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
@@ -46,18 +50,20 @@ class Deletion:
 
         Raises:
             ContendedError: the record kept changing; what was deleted stays deleted.
-            HistoryPageError: a page with ledgers that are due is lost.
+            HistoryPageError: a page that lists ledgers, too, is lost, or a later release has written it.
         """
         rounds = Rounds(self._environment, f"the record of log {ref}")
         while True:
             try:
                 read = await self._logs.read(ref)
+                lost = None
                 try:
                     changed = await self._delete_some(ref, read.value)
                 except HistoryPageError as error:
-                    await self._logs.raise_unless_changed(ref, read.version, error)
-                    await rounds.again(error)
-                    continue
+                    if (await self._logs.read(ref)).version != read.version:
+                        await rounds.again(error)
+                        continue
+                    lost, changed = error, await self._without_page(ref, read.value, error)
             except LogNotFoundError:
                 return None
             if changed is None:
@@ -65,7 +71,17 @@ class Deletion:
             answer = await self._logs.compare_and_set(ref, changed, read.version, limit_s=CHANGE_S_MAX)
             if not isinstance(answer, Applied):
                 await rounds.again()
-            elif len(changed.pages) < len(read.value.pages):
+                continue
+            if lost is not None and changed.deleted_below > lost.last:
+                _log.warning(
+                    "log %s: page %s with ledgers %d to %d is missing or damaged, and none of them is listed any more: "
+                    "those that have the log's tags are deleted",
+                    ref,
+                    lost.key,
+                    lost.first,
+                    lost.last,
+                )
+            if len(changed.pages) < len(read.value.pages):
                 await self._logs.remove_unused_pages(ref, answer.record, answer.version)
 
     async def _delete_some(self, ref: LogRef, record: LogMetadata) -> LogMetadata | None:
@@ -97,15 +113,66 @@ class Deletion:
             return record.deleted_below
         now_us = self._environment.wall_us()
         some: list[LedgerId] = []
-        end = record.first_id
-        async for listed in self._logs.ledger_list(ref, record).walk_deletable():
-            waits = listed.keep_until_us > now_us and not await self._needs_no_grace(listed.ledger_id)
-            if waits or len(some) == _NOTED_AT_ONCE:
-                end = listed.ledger_id
-                break
-            some.append(listed.ledger_id)
+        end: int = record.first_id
+        try:
+            async for listed in self._logs.ledger_list(ref, record).walk_deletable():
+                waits = listed.keep_until_us > now_us and not await self._needs_no_grace(listed.ledger_id)
+                if waits or len(some) == _NOTED_AT_ONCE:
+                    end = listed.ledger_id
+                    break
+                some.append(listed.ledger_id)
+        except HistoryPageError as error:
+            if not some:
+                raise
+            end = error.first
         await self._delete_all(ref, some)
         return end
+
+    async def _without_page(
+        self, ref: LogRef, record: LogMetadata, lost: HistoryPageError
+    ) -> LogMetadata | None:
+        """The record with the ledgers of a lost page pending, and without the page if that are all; None if it is full.
+
+        Those that are left are found again once the first ones are deleted.
+        """
+        if lost.last >= record.first_id or lost.newer_version is not None:
+            raise lost
+        pending = {one.ledger_id for one in record.pending_delete}
+        capacity = max(0, PENDING_MAX - len(pending))
+        found: list[LedgerId] = []
+        async for ledger_id in self._ledgers.store.ledger_ids():
+            if ledger_id > lost.last or len(found) > capacity:
+                break
+            if (
+                ledger_id >= max(lost.first, record.deleted_below)
+                and ledger_id not in pending
+                and await self._was_listed(ref, record, ledger_id)
+            ):
+                found.append(ledger_id)
+        nonce, now_us = self._environment.token(), self._environment.wall_us()
+        if len(found) > capacity:
+            if not capacity:
+                return None
+            return metadata_changes.with_found_pending(record, found[:capacity], now_us=now_us, nonce=nonce)
+        noted = metadata_changes.with_found_pending(record, found, now_us=now_us, nonce=nonce)
+        return metadata_changes.without_deleted_pages(noted, lost.last + 1, nonce)
+
+    async def _was_listed(self, ref: LogRef, record: LogMetadata, ledger_id: LedgerId) -> bool:
+        """Whether a lost page may have listed it: a ledger that a writer of this log created.
+
+        Left to the orphan sweep are those of a sink, which takes one of its ledgers that is pending for published, and
+        those of a later epoch than the record's, whose entries a record may have listed that was lost.
+        """
+        try:
+            origin = origin_of((await self._ledgers.store.read_ledger(ledger_id)).value)
+        except (LedgerNotFoundError, CorruptionError):
+            return False
+        return (
+            origin is not None
+            and (origin.root, origin.log_uuid) == (self._logs.root, ref.log_uuid)
+            and origin.staged is None
+            and origin.epoch <= record.epoch
+        )
 
     async def _delete_all(self, ref: LogRef, ledger_ids: Sequence[LedgerId]) -> None:
         for at in range(0, len(ledger_ids), _IN_PARALLEL):

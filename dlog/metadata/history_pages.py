@@ -88,7 +88,7 @@ class HistoryPages:
         except RecordNotFoundError as error:
             raise _unreadable(ref, page, key, "it does not exist") from error
         except RecordFormatError as error:
-            raise _unreadable(ref, page, key, str(error)) from error
+            raise _unreadable(ref, page, key, str(error), error.newer_version) from error
         if ref_to(page.name, found) != page:
             raise _unreadable(ref, page, key, "it does not hold what refers to it says")
         return found
@@ -128,11 +128,10 @@ class HistoryPages:
     async def remove_unused(self, ref: LogRef, record: LogMetadata | None, version: int) -> int:
         """Remove the pages that the record of this version does not refer to and never will; return their number.
 
-        `record`: None if the log no longer exists.
+        `record`: None if the log no longer exists. Pages stay if one that may refer to them cannot be read.
 
         Raises:
             MetadataUnavailableError, MetadataOutcomeUnknownError: as the metadata store raises them.
-            HistoryPageError: a page that the record refers to cannot be read.
         """
         names = await self._store.list_records(metadata_keys.pages_key(ref.root, ref.name, ref.log_uuid))
         ledgers = None if record is None else self.ledger_list(ref, record)
@@ -159,16 +158,23 @@ async def _is_unused(name: str, ledgers: LedgerList, version: int) -> bool:
     if parts is None or parts[2] >= version:
         return False
     level, first_id, _ = parts
-    used = await ledgers.ref_to_page(level, first_id)
+    try:
+        used = await ledgers.ref_to_page(level, first_id)
+    except HistoryPageError:
+        return False
     return used is None or used.name != name
 
 
-def _unreadable(ref: LogRef, page: PageRef, key: str, why: str) -> HistoryPageError:
+def _unreadable(
+    ref: LogRef, page: PageRef, key: str, why: str, newer_version: int | None = None
+) -> HistoryPageError:
+    way_out = "" if newer_version is not None else f"; restore {key} in the metadata store from a backup"
     return HistoryPageError(
         f"page {page.name} of the history of log {ref}, with ledgers {page.first_id} to {page.last_id}, cannot be "
-        f"read: {why}; restore {key} in the metadata store from a backup",
+        f"read: {why}{way_out}",
         log=str(ref),
         key=key,
         first=page.first_id,
         last=page.last_id,
+        newer_version=newer_version,
     )

@@ -50,6 +50,8 @@ class OrphanSweep:
         self._environment = ledgers.environment
         self._age_us = age_s * 1e6
         self._staging_age_us = round(staging_age_s * 1e6)
+        self._lost_pages: set[str] = set()
+        """Keys of those already reported: each has many ledgers."""
 
     async def run(self) -> list[LedgerId]:
         """Delete orphans; return their ids. What cannot be decided now is skipped with a warning.
@@ -65,6 +67,10 @@ class OrphanSweep:
                     deleted.append(ledger_id)
             except LedgerNotFoundError:
                 continue
+            except HistoryPageError as error:
+                if error.key not in self._lost_pages:
+                    self._lost_pages.add(error.key)
+                    _log.warning("ledgers of log %s are left alone: %s", error.log, error)
             except (
                 CorruptionError,
                 ContendedError,

@@ -294,11 +294,7 @@ class LogMetadataStore:
             await rounds.again()
 
     async def remove_unused_pages(self, ref: LogRef, record: LogMetadata, version: int) -> int:
-        """Remove the pages that the record of this version does not refer to; return their number.
-
-        Raises:
-            HistoryPageError: a page that the record refers to cannot be read.
-        """
+        """Remove the pages that the record of this version does not refer to; return their number."""
         return await self._pages.remove_unused(ref, record, version)
 
     async def remove_record(self, ref: LogRef) -> None:

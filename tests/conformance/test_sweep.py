@@ -11,7 +11,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.metadata.log_ref import LogRef
-from dlog.model import LogName, PendingDelete, SinkMark
+from dlog.model import LogName, PageRef, PendingDelete, SinkMark
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId, LedgerMetadata
 from tests.helpers.log.records import ALICE, listed
@@ -71,9 +71,9 @@ async def kept(store: MetadataStore) -> set[LedgerId]:
     return {one async for one in store.ledger_ids()}
 
 
-def tags_of(ref: LogRef) -> tuple[tuple[str, bytes], ...]:
+def tags_of(ref: LogRef, epoch: int = 1) -> tuple[tuple[str, bytes], ...]:
     return metadata_keys.ledger_tags(
-        root=ref.root, log=ref.name, log_uuid=ref.log_uuid, epoch=1, owner=ALICE, created_us=1
+        root=ref.root, log=ref.name, log_uuid=ref.log_uuid, epoch=epoch, owner=ALICE, created_us=1
     )
 
 
@@ -240,3 +240,55 @@ async def test_a_ledger_whose_tag_names_another_log_is_not_deleted_as_pending(dr
         assert record is not None
         assert record.pending_delete == ()
         assert await kept(store) == {theirs}
+
+
+@on_loop
+async def test_only_what_a_lost_page_has_listed_is_deleted_for_it(driver: Driver) -> None:
+    """By the tags of the ledgers within its bounds. Those of a sink are the sweep's, which knows what was published."""
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        await own.create("payments")
+        ref = await own.logs.find(own.name("orders"))
+        theirs = await own.logs.find(own.name("payments"))
+        await made(store, closed_at(7, tags_of(ref)))  # below the page: of a list that it is not in
+        first = await made(store, closed_at(7, tags_of(ref)))
+        staged = await made(store, closed_at(7, (*tags_of(ref), *metadata_keys.staging_tags("query", 7))))
+        for tags in (*FOREIGN.values(), tags_of(theirs), tags_of(ref, epoch=2)):
+            await made(store, closed_at(7, tags))
+        last = await made(store, closed_at(7, tags_of(ref)))
+        after = await made(store, closed_at(7, tags_of(ref)))
+        read = await own.logs.read(ref)
+        page = PageRef(
+            name=f"0-{first}-1-1",
+            level=0,
+            first_id=first,
+            last_id=last,
+            ledgers=3,
+            message_count=24,
+            uncounted=0,
+            byte_count=240,
+            last_append_us=1,
+        )
+        changed = replace(
+            read.value,
+            epoch=1,
+            owner=ALICE,
+            nonce=5,
+            last_ledger_id=after,
+            pages=(page,),
+            first_id=after,
+            ledgers=(listed(after, 7),),
+        )
+        await own.logs.compare_and_set(ref, changed, read.version)
+        before = await kept(store)
+        record = await own.collect("orders")
+        if record is not None and record.pending_delete:  # a bookie may forget what is deleted
+            assert {one.ledger_id for one in record.pending_delete} == {first, last}
+            due = tuple(replace(one, not_before_us=0) for one in record.pending_delete)
+            read = await own.logs.read(ref)
+            await own.logs.compare_and_set(ref, replace(record, pending_delete=due, nonce=6), read.version)
+            record = await own.collect("orders")
+        assert record is not None and (record.pages, record.pending_delete) == ((), ())
+        assert await kept(store) == before - {first, last}
+        assert await own.admin.sweep(age_s=-1, staging_age_s=0) == [staged]

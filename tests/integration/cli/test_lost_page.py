@@ -1,4 +1,4 @@
-"""A page of a log's ledger list is lost or damaged: what each command does, and that it changes nothing."""
+"""A page of a log's ledger list is lost or damaged: what each command does, and which change something."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Place:
             return connection.execute("SELECT key, value FROM nodes ORDER BY key").fetchall()
 
 
-async def fill(uri: str) -> list[MessageId]:
+async def fill(uri: str, log: str = LOG) -> list[MessageId]:
     """A message in each of twelve ledgers, most of them in pages."""
     async with connect(uri) as client:
         client.logs.list_sizes = SHORT_SIZES
-        async with client.open_writer(LOG, create=True) as writer:
+        async with client.open_writer(log, create=True) as writer:
             ids = []
             for number in range(12):
                 ids.append(await writer.append(b"%d" % number))
                 await writer.rotate()
-        await client.set_cursor(LOG, "slow", "earliest")
+        await client.set_cursor(log, "slow", "earliest")
         return ids
 
 
@@ -87,7 +87,6 @@ def test_what_needs_the_page_names_it_and_changes_nothing(place: Place, harmed: 
         ("verify", LOG),
         ("explain", LOG, first),
         ("cursor", "ls", LOG),
-        ("delete", LOG, "--yes"),
     ):
         result = place.dlog.here(*arguments)
         assert (result.code, result.out) == (1, ""), arguments
@@ -107,3 +106,25 @@ def test_what_does_not_need_the_page_works(place: Place, harmed: str) -> None:
     place.dlog.here("properties", LOG).must_succeed()
     place.dlog("append", LOG, stdin=b"more\n").must_succeed()
     assert place.dlog.here("rotate", LOG).must_succeed()
+
+
+def test_a_trim_past_the_page_or_a_deletion_of_the_log_is_the_way_out(place: Place) -> None:
+    """`dlog gc` reports a page once while it lists something."""
+    ids = asyncio.run(fill(place.dlog.uri, "short"))
+    with closing(sqlite3.connect(place.database)) as connection, connection:
+        pages = connection.execute("SELECT key FROM nodes WHERE key LIKE '%/short/%/pages/0-%'").fetchall()
+        by_first_id = sorted(
+            (key for (key,) in pages), key=lambda key: int(key.rpartition("/")[2].split("-")[1])
+        )
+        lost = by_first_id[0], by_first_id[3]
+        connection.executemany("DELETE FROM nodes WHERE key = ?", [(key,) for key in lost])
+    first, later = (key.removeprefix("records") for key in lost)
+    printed = place.dlog("gc", "--age", "0").err
+    assert [printed.count(f"restore {key} in") for key in (first, later)] == [1, 1]
+    trimmed = place.dlog("shrink", "short", f"{ids[1].ledger_id + 1}:0:0")
+    trimmed.must_succeed()
+    collected = place.dlog("gc", "--age", "0").must_succeed()
+    assert (trimmed.err.count(first), collected) == (1, "0 ledgers deleted\n")
+    deleted = place.dlog("delete", "short", "--yes")
+    assert deleted.must_succeed() == "deleted short\n"
+    assert [deleted.err.count(key) for key in (first, later)] == [0, 1]

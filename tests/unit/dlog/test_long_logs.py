@@ -6,10 +6,13 @@ Source: docs/log-semantics.md#rule-1, #rule-26, #rule-28, #rule-33.
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from dlog.cli.garbage import Collection
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import HistoryPageError, LogNotFoundError, TrimmedError
@@ -19,6 +22,7 @@ from dlog.inspection.ledgers import deletable_ledgers, listed_ledgers
 from dlog.inspection.overview import overview
 from dlog.inspection.verify import verify
 from dlog.ledger_list.listing import SHORT_SIZES
+from dlog.metadata import deletion, orphan_sweep
 from dlog.metadata import store as store_module
 from dlog.model import LogMetadata, MessageId
 from dlog.read.resolution import Resolution
@@ -48,6 +52,42 @@ async def filled(client: LogClient, log: str = "orders", count: int = COUNT) -> 
 
 async def record_of(client: LogClient, log: str = "orders") -> LogMetadata:
     return (await client.describe(log)).record
+
+
+async def lose_page(
+    client: LogClient, level: int, number: int = 0, *, damages: bool = False
+) -> tuple[str, list[int]]:
+    """Lose a page of this level of the log "orders", by its place; its name, and the ids of the ledgers in it."""
+    ref, record = (info := await client.describe("orders")).ref, info.record
+    places = [name.split("-") for name in await pages_of(client)]
+    firsts = sorted(int(place[1]) for place in places if int(place[0]) == level)
+    found = await client.logs.ledger_list(ref, record).ref_to_page(level, firsts[number])
+    assert found is not None
+    ids = [one.ledger_id for one in await listed_ledgers(client, "orders")]
+    key = metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, found.name)
+    await client.ledgers.store.remove_record(key, 0)
+    if damages:
+        await client.ledgers.store.create_record(key, b"\xff")
+    return found.name, [one for one in ids if found.first_id <= one <= found.last_id]
+
+
+async def until_writable(client: LogClient, count: int) -> None:
+    async with asyncio.timeout(60):
+        while len(client.ledgers.bookies().writable) != count:  # noqa: ASYNC110 - the snapshot has no event
+            await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the deletion of ledgers and the sweep have warned of."""
+    found: list[str] = []
+
+    def warning(message: str, *values: object) -> None:
+        found.append(message % values)
+
+    for module in (deletion, orphan_sweep):
+        monkeypatch.setattr(module._log, "warning", warning)
+    return found
 
 
 async def pages_of(client: LogClient, log: str = "orders") -> list[str]:
@@ -209,3 +249,195 @@ def test_a_lost_page_costs_only_what_it_lists() -> None:
                 await writer.append(b"goes on")
 
     simulate(main, seed=7)
+
+
+@pytest.mark.parametrize("damages", [False, True])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_log_with_a_lost_page_is_deleted(level: int, damages: bool, warned: list[str]) -> None:
+    """Of the ledgers within its bounds only those of this log."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            await asyncio.gather(filled(client), filled(client, "payments"))
+            others = [one.ledger_id for one in await listed_ledgers(client, "payments")]
+            page, lost = await lose_page(client, level, damages=damages)
+            ref = (await client.describe("orders")).ref
+            assert any(lost[0] < one < lost[-1] for one in others)
+            assert await other.delete("orders")
+            assert [one async for one in client.ledgers.store.ledger_ids()] == others
+            key = metadata_keys.pages_key(ref.root, ref.name, ref.log_uuid)
+            assert await client.ledgers.store.list_records(key) == []
+            assert len(await filled(client)) == COUNT
+            assert len([one for one in warned if page in one]) == 1
+
+    simulate(main, seed=8)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_trim_up_to_the_end_of_a_lost_page_frees_what_it_listed(level: int, warned: list[str]) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ids = await filled(client)
+            page, lost = await lose_page(client, level)
+            left = [one for one in ids if one.ledger_id > lost[-1]]
+            with pytest.raises(HistoryPageError, match=page):
+                await other.shrink("orders", MessageId(lost[-1], 0, 0))
+            await other.shrink("orders", MessageId(lost[-1] + 1, 0, 0))
+            await other.shrink("orders", MessageId(lost[-1] + 1, 0, 0))
+            async with other.reader("orders", until="latest") as reader:
+                assert [message.id async for message in reader] == left
+            for position in (MessageId(lost[0], 0, 0), MessageId(lost[-1], 5, 0)):
+                with pytest.raises(TrimmedError):
+                    async with other.reader("orders", position) as reader:
+                        await anext(reader)
+            assert await deletable_ledgers(other, "orders") == COUNT - len(left)
+            await other.collect("orders")
+            assert await deletable_ledgers(other, "orders") == 0
+            listed = [one.ledger_id for one in await listed_ledgers(other, "orders")]
+            assert [one async for one in client.ledgers.store.ledger_ids()] == listed
+            assert len([one for one in warned if page in one]) == 1
+            assert await other.admin.sweep(age_s=0.0) == []
+            assert len([one for one in warned if page in one]) == 1
+
+    simulate(main, seed=9)
+
+
+def test_ledgers_around_a_lost_page_are_freed() -> None:
+    """Those before it while it lists something, those after it once it does not."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ids = [one.ledger_id for one in await filled(client)]
+            await client.shrink("orders", MessageId(ids[8], 0, 0))
+            _, lost = await lose_page(client, 0, 4)
+            assert lost == ids[8:10]
+            await other.collect("orders")
+            assert min([one async for one in client.ledgers.store.ledger_ids()]) == ids[8]
+            await other.shrink("orders", MessageId(ids[-3], 0, 0))
+            await other.collect("orders")
+            assert min([one async for one in client.ledgers.store.ledger_ids()]) == ids[-3]
+            assert await deletable_ledgers(other, "orders") == 0
+
+    simulate(main, seed=10)
+
+
+def test_ledgers_of_a_lost_page_are_kept_for_the_grace() -> None:
+    """The page knew for how long; a bookie that is down may have forgotten them when it is back."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            await filled(client)
+            _, lost = await lose_page(client, 0)
+            await other.shrink("orders", MessageId(lost[-1] + 1, 0, 0))
+            cluster.kill_bookie(0)
+            await until_writable(other, 2)
+            now_us = other.ledgers.environment.wall_us()
+            record = await other.collect("orders")
+            assert record is not None
+            pending = {one.ledger_id: one.not_before_us for one in record.pending_delete}
+            assert list(pending) == lost and min(pending.values()) >= now_us + record.grace_us
+            assert await other.admin.sweep(age_s=0.0) == []
+            assert set(lost) <= {one async for one in client.ledgers.store.ledger_ids()}
+            cluster.start_bookie(0)
+            await until_writable(other, 3)
+            await other.collect("orders")
+            assert not set(lost) & {one async for one in client.ledgers.store.ledger_ids()}
+
+    simulate(main, seed=11)
+
+
+def test_a_long_lost_page_is_passed_over_in_parts(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
+    """The record names few ledgers at a time that wait for their deletion."""
+    monkeypatch.setattr(deletion, "PENDING_MAX", 3)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ids = await filled(client)
+            page, lost = await lose_page(client, 2)
+            assert len(lost) > 6
+            await other.shrink("orders", ids[-1])
+            record = await other.collect("orders")
+            assert record is not None and record.pending_delete == ()
+            listed = [one.ledger_id for one in await listed_ledgers(other, "orders")]
+            assert [one async for one in client.ledgers.store.ledger_ids()] == listed
+            assert len([one for one in warned if page in one]) == 1
+
+    simulate(main, seed=13)
+
+
+def test_a_lost_page_is_not_passed_over_while_too_many_ledgers_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion makes more of them wait than a trim does."""
+    monkeypatch.setattr(deletion, "PENDING_MAX", 1)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            await filled(client)
+            _, lost = await lose_page(client, 0)
+            for writing in (client, other):  # ledgers that a takeover seals
+                await (await writing.open_writer("orders")).append(b"one")
+            cluster.kill_bookie(0)
+            await until_writable(other, 2)
+            assert await other.delete("orders") is False
+            record = await record_of(other)
+            assert len(record.pending_delete) == 2 and record.deleted_below <= lost[0]
+            assert set(lost) <= {one async for one in client.ledgers.store.ledger_ids()}
+            cluster.start_bookie(0)
+            await until_writable(other, 3)
+            assert await other.delete("orders")
+            assert [one async for one in client.ledgers.store.ledger_ids()] == []
+
+    simulate(main, seed=16)
+
+
+def test_gc_goes_on_where_the_ledgers_of_a_page_are_deleted_in_part_and_the_page_is_lost() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ids = await filled(client)
+            await client.shrink("orders", ids[2])
+            ref = (await client.describe("orders")).ref
+            read = await client.logs.read(ref)
+            partly = replace(read.value, deleted_below=ids[1].ledger_id, nonce=5)
+            await client.logs.compare_and_set(ref, partly, read.version)
+            await lose_page(client, 0)
+            collection = Collection(600.0, dry_run=False)
+            await collection.run(other)
+            assert collection.damaged == []
+            assert await deletable_ledgers(other, "orders") == 0
+            assert ids[1].ledger_id not in [one async for one in client.ledgers.store.ledger_ids()]
+
+    simulate(main, seed=15)
+
+
+def test_a_page_that_a_later_release_has_written_is_not_passed_over() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ids = await filled(client)
+            ref = (await client.describe("orders")).ref
+            page = next(name for name in await pages_of(client) if name.startswith("0-"))
+            key = metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, page)
+            value = (await client.ledgers.store.read_record(key)).value
+            await client.ledgers.store.remove_record(key, 0)
+            body = value[:4] + bytes([value[4] + 1]) + value[5:-4]
+            await client.ledgers.store.create_record(key, body + zlib.crc32(body).to_bytes(4, "big"))
+            before = [one async for one in client.ledgers.store.ledger_ids()]
+            await other.shrink("orders", ids[4])
+            with pytest.raises(HistoryPageError, match=f"page {page} .*: upgrade dlog$") as found:
+                await other.collect("orders")
+            assert found.value.newer_version == value[4] + 1
+            assert [one async for one in client.ledgers.store.ledger_ids()] == before
+
+    simulate(main, seed=14)
+
+
+def test_a_sweep_reports_a_lost_page_once(warned: list[str]) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            await filled(client)
+            page, lost = await lose_page(client, 1)
+            assert len(lost) > 2
+            before = [one async for one in client.ledgers.store.ledger_ids()]
+            assert await other.admin.sweep(age_s=0.0) == []
+            assert [one async for one in client.ledgers.store.ledger_ids()] == before
+            assert len([one for one in warned if page in one]) == 1
+
+    simulate(main, seed=12)

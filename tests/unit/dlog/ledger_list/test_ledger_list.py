@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlog.core.metadata_changes import shrunk, without_deleted_pages
+from dlog.errors import HistoryPageError
 from dlog.format.history_page import decode_page, encode_page
 from dlog.format.log_metadata import decode_record, encode_record
 from dlog.ledger_list.ledger_list import LedgerList, may_have
@@ -320,6 +321,36 @@ def test_a_trim_leaves_ledgers_listed_while_too_many_wait_for_their_deletion() -
         one = await found.trim_cut(MessageId(1001, 0, 0))
         assert one is not None and one.floor == 1001
         assert await found.trim_cut(MessageId(1002, 0, 0)) is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("beyond", [1, 2])
+def test_a_trim_passes_a_lost_page_that_is_completely_below_it(step: int, beyond: int) -> None:
+    """What the page ended with is not known: no position in it is after everything that was trimmed."""
+    pages = Pages(SMALL)
+    log = pages.archive(record(*(ledger(step * number, number) for number in range(1, 10))))
+    lost = log.pages[-1]
+
+    async def read(ref: PageRef) -> Page:
+        if ref == lost:
+            raise HistoryPageError("lost", first=ref.first_id, last=ref.last_id)
+        return await pages.read(ref)
+
+    async def main() -> None:
+        with pytest.raises(HistoryPageError):
+            await LedgerList(log, read).trim_cut(MessageId(lost.last_id, 5, 0))
+        before = MessageId(lost.last_id + beyond, 0, 0)
+        cut = await LedgerList(log, read).trim_cut(before)
+        assert cut is not None
+        assert lost.last_id < cut.floor <= max(lost.last_id + step, lost.last_id + beyond)
+        after = shrunk(log, before, cut, 1, last_count=1)
+        assert lost.last_id < after.trimmed_end.ledger_id <= before.ledger_id
+        assert decode_record(encode_record(after)) == after
+        found = LedgerList(after, read)
+        assert await found.trim_cut(before) is None
+        assert [one async for one in found.walk()] == [one async for one in found.walk_back()][::-1]
 
     asyncio.run(main())
 
