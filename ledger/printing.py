@@ -27,8 +27,12 @@ def print_json(value: object) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table as wide as its values need. On a terminal that is narrower, one block per row instead."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    _print_text(table_lines(columns, rows, width))
+    _print_text(table_lines(columns, rows, terminal_width()))
+
+
+def terminal_width() -> int | None:
+    """None if stdout is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_facts(facts: Row) -> None:
@@ -66,6 +70,15 @@ def table_lines(
             for cell, width, right in zip(line, widths, numeric, strict=True)
         )
         yield "  ".join(aligned).rstrip()
+
+
+def narrow_table_lines(columns: Sequence[str], rows: Sequence[Sequence[object]], width_max: int) -> list[str]:
+    """The lines of a table without the columns on the right that do not fit; the first one stays. No value is cut."""
+    for count in range(len(columns), 0, -1):
+        lines = list(table_lines(columns[:count], [row[:count] for row in rows], None))
+        if max(map(len, lines)) <= width_max:
+            break
+    return lines
 
 
 def facts_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlog.cli.options import Metadata, Namespace, Table, TableOutput, administer
+from dlog.cli.view import Size, view
 from ledger.command_line import interrupt_without_reader
 from ledger.errors import ConfigurationError, UnavailableError
-from ledger.printing import lines_of_facts, print_json, print_stream, table_lines
+from ledger.printing import lines_of_facts, print_json, print_stream, terminal_width
 
 if TYPE_CHECKING:
     from dlog.cache.metadata_cache import MetadataCache
+    from dlog.cli.describe import Damaged
     from dlog.client import LogClient
+    from dlog.inspection.activity import LogActivity
 
 INTERVAL_S = 2.0
 INTERVAL_S_MAX = 86_400.0
@@ -25,8 +28,6 @@ _TAIL_S = 1.0
 """How often the tail of a watched log is read: appends change no metadata."""
 _NEW_LOGS_S = 5.0
 """How often logs are looked for that were created since."""
-
-Show = Callable[[Iterable[str]], None]
 
 
 def register(app: typer.Typer) -> None:
@@ -73,25 +74,30 @@ async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
         changed = asyncio.Event()
         cache.on_change(lambda snapshot, disappeared: changed.set())
         await cache.follow_logs([client.name(log)])
-        shown = None
-        with screen() as (show, _):
+        before = None
+        with view(redrawn=output is TableOutput.TEXT) as shown:
             while True:
                 changed.clear()
                 found = await client.overview(log)
-                if found != shown:
-                    shown = found
-                    if output is TableOutput.JSON:
-                        print_stream([document_of(found)], as_json=True)
-                    else:
-                        show(lines_of_facts(facts_of(found)))
+                if found == before:
+                    shown.redraw()
+                elif output is TableOutput.JSON:
+                    print_stream([document_of(found)], as_json=True)
+                else:
+                    shown.show(partial(_facts_lines, lines_of_facts(facts_of(found))))
+                before = found
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), _TAIL_S)
+
+
+def _facts_lines(lines: list[str], size: Size | None) -> list[str]:
+    return lines
 
 
 async def _top(client: LogClient, interval_s: float, times: int | None, output: TableOutput) -> None:
     import asyncio
 
-    from dlog.cli.describe import TOP_COLUMNS, cluster_line, damaged_lines, top_documents, top_rows
+    from dlog.cli.describe import cluster_line, top_documents
     from dlog.inspection.activity import ActivityMonitor
 
     if times is None:
@@ -101,7 +107,7 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
         monitor = ActivityMonitor(client, cache)
         await monitor.measure()
         due = loop.time()
-        with screen() as (show, width):
+        with view(redrawn=times is None and output is TableOutput.TEXT) as shown:
             for _ in count() if times is None else range(times):
                 due = max(due + interval_s, loop.time())
                 await asyncio.sleep(due - loop.time())
@@ -110,8 +116,15 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
                 if output is TableOutput.JSON:
                     print_json(top_documents(found, damaged))
                     continue
-                rows = table_lines(TOP_COLUMNS, top_rows(found, damaged), width)
-                show([cluster_line(cache.snapshot, found), "", *rows, *damaged_lines(damaged)])
+                shown.show(partial(_top_lines, cluster_line(cache.snapshot, found), found, damaged))
+
+
+def _top_lines(cluster: str, found: Sequence[LogActivity], damaged: Damaged, size: Size | None) -> list[str]:
+    from dlog.cli.top_lines import all_lines, lines_that_fit
+
+    if size is None:
+        return all_lines(cluster, found, damaged, terminal_width())
+    return lines_that_fit(cluster, found, damaged, size)
 
 
 @asynccontextmanager
@@ -143,26 +156,3 @@ async def _new_logs_followed(client: LogClient, cache: MetadataCache) -> AsyncIt
         await asyncio.wait([task])
         if not task.cancelled():
             task.result()
-
-
-@contextmanager
-def screen() -> Iterator[tuple[Show, int | None]]:
-    """A function that shows lines in place of those before, and the width of the terminal; None if there is none."""
-    if not sys.stdout.isatty():
-        yield _print, None
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console()
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-
-        def show(lines: Iterable[str]) -> None:
-            live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
-
-        yield show, console.width
-
-
-def _print(lines: Iterable[str]) -> None:
-    print("\n".join(lines), end="\n\n", flush=True)

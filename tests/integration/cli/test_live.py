@@ -80,6 +80,19 @@ def test_the_screen_is_drawn_and_left_as_it_was(
     assert shown.startswith("\x1b[?1049h") and shown.rstrip().endswith("\x1b[?25h\x1b[?1049l")
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_number_of_measurements_stays_on_the_terminal(
+    cluster: Standalone, dlog: Command, output: str
+) -> None:
+    """A screen would be left with the last one, before it is read."""
+    own = ("--namespace", "counted")
+    dlog("append", "one", *own, "--create", stdin=b"a\n").must_succeed()
+    shown = on_terminal(
+        120, "dlog.cli.main", "top", "-n", "1", "-d", "0.2", "-o", output, *own, uri=cluster.uri
+    )
+    assert "counted/one" in shown and "\x1b[?1049h" not in shown
+
+
 @pytest.mark.parametrize("interval", ["0", "-1"])
 def test_an_interval_must_be_positive(dlog: Command, interval: str) -> None:
     dlog.here("top", "-d", interval).must_fail(2, "--interval must be positive")

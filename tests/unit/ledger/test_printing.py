@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ledger.printing import print_facts, print_json, print_stream, table_lines
+from ledger.printing import narrow_table_lines, print_facts, print_json, print_stream, table_lines
 
 COLUMNS = ("ledger", "bytes", "created")
 ROWS = [["17", 1_234_567, "2026-01-01T00:00:00Z"], ["9223372036854775807", None, "-"]]
@@ -19,6 +19,13 @@ def test_a_table_is_as_wide_as_it_needs_to_be() -> None:
         "9223372036854775807          -  -",
     ]
     assert list(table_lines(COLUMNS, [], 80)) == ["ledger  bytes  created"]
+
+
+def test_a_narrow_table_lacks_the_columns_on_the_right_that_do_not_fit() -> None:
+    assert narrow_table_lines(COLUMNS, ROWS, 52) == list(table_lines(COLUMNS, ROWS, None))
+    two = list(table_lines(COLUMNS[:2], [row[:2] for row in ROWS], None))
+    assert narrow_table_lines(COLUMNS, ROWS, 51) == narrow_table_lines(COLUMNS, ROWS, 30) == two
+    assert narrow_table_lines(COLUMNS, ROWS, 5) == ["             ledger", "                 17", ROWS[1][0]]
 
 
 @pytest.mark.parametrize("width", range(1, 70))
