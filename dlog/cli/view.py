@@ -73,7 +73,8 @@ class Screen:
     def redraw(self) -> None:
         from rich.text import Text
 
-        lines = self._lines_for(Size(*self._console.size))
+        width, height = self._console.size
+        lines = [part for line in self._lines_for(Size(width, height)) for part in folded(line, width)]
         self._live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
 
 
