@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlog.cli.options import Metadata, Namespace, Table, TableOutput, administer
+from dlog.cli.outage import Outage
 from dlog.cli.view import Size, view
 from ledger.command_line import interrupt_without_reader
-from ledger.errors import ConfigurationError, UnavailableError
+from ledger.errors import ConfigurationError
 from ledger.printing import lines_of_facts, print_json, print_stream, terminal_width
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dlog.cli.describe import Damaged
     from dlog.client import LogClient
     from dlog.inspection.activity import LogActivity
+    from dlog.inspection.overview import Overview
 
 INTERVAL_S = 2.0
 INTERVAL_S_MAX = 86_400.0
@@ -74,20 +76,24 @@ async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
         changed = asyncio.Event()
         cache.on_change(lambda snapshot, disappeared: changed.set())
         await cache.follow_logs([client.name(log)])
-        before = None
+        found: Overview | None = await client.overview(log)
+        before: Overview | None = None
         with view(redrawn=output is TableOutput.TEXT) as shown:
+            outage = Outage(shown, client.ledgers.environment)
             while True:
-                changed.clear()
-                found = await client.overview(log)
-                if found == before:
+                if found is None or found == before:
                     shown.redraw()
                 elif output is TableOutput.JSON:
                     print_stream([document_of(found)], as_json=True)
                 else:
                     shown.show(partial(_facts_lines, lines_of_facts(facts_of(found))))
-                before = found
+                before = found or before
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), _TAIL_S)
+                    # Not wait_for: of an event that is set, it takes a Ctrl-C for one that came too late (Python 3.11).
+                    async with asyncio.timeout(_TAIL_S):
+                        await changed.wait()
+                changed.clear()
+                found = await outage.result_of(client.overview(log))
 
 
 def _facts_lines(lines: list[str], size: Size | None) -> list[str]:
@@ -103,20 +109,23 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
     if times is None:
         interrupt_without_reader()
     loop = asyncio.get_running_loop()
-    async with cache_of(client) as cache, _new_logs_followed(client, cache):
+    async with cache_of(client) as cache:
+        await _follow_logs(client, cache)
         monitor = ActivityMonitor(client, cache)
         await monitor.measure()
         due = loop.time()
         with view(redrawn=times is None and output is TableOutput.TEXT) as shown:
-            for _ in count() if times is None else range(times):
-                due = max(due + interval_s, loop.time())
-                await asyncio.sleep(due - loop.time())
-                found = await monitor.measure()
-                damaged = cache.snapshot.damaged
-                if output is TableOutput.JSON:
-                    print_json(top_documents(found, damaged))
-                    continue
-                shown.show(partial(_top_lines, cluster_line(cache.snapshot, found), found, damaged))
+            outage = Outage(shown, client.ledgers.environment)
+            async with _new_logs_followed(client, cache, outage):
+                for _ in count() if times is None else range(times):
+                    due = max(due + interval_s, loop.time())
+                    await asyncio.sleep(due - loop.time())
+                    found = await monitor.measure()
+                    damaged = cache.snapshot.damaged
+                    if output is TableOutput.JSON:
+                        print_json(top_documents(found, damaged))
+                        continue
+                    shown.show(partial(_top_lines, cluster_line(cache.snapshot, found), found, damaged))
 
 
 def _top_lines(cluster: str, found: Sequence[LogActivity], damaged: Damaged, size: Size | None) -> list[str]:
@@ -133,21 +142,20 @@ async def cache_of(client: LogClient) -> AsyncIterator[MetadataCache]:
         yield cache
 
 
-@asynccontextmanager
-async def _new_logs_followed(client: LogClient, cache: MetadataCache) -> AsyncIterator[None]:
-    """The logs of the namespace are in the cache; those created later follow within some seconds."""
-    import asyncio
+async def _follow_logs(client: LogClient, cache: MetadataCache) -> None:
+    await cache.follow_logs([client.name(log) for log in await client.list()])
 
-    async def follow() -> None:
-        await cache.follow_logs([client.name(log) for log in await client.list()])
+
+@asynccontextmanager
+async def _new_logs_followed(client: LogClient, cache: MetadataCache, outage: Outage) -> AsyncIterator[None]:
+    """Logs created from now on are in the cache after some seconds, or after an outage of the metadata store."""
+    import asyncio
 
     async def go_on() -> None:
         while True:
             await asyncio.sleep(_NEW_LOGS_S)
-            with suppress(UnavailableError):  # the next time may succeed
-                await follow()
+            await outage.result_of(_follow_logs(client, cache))
 
-    await follow()
     task = asyncio.create_task(go_on())
     try:
         yield

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import textwrap
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from ledger.command_line import say
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
+
+_WARNINGS_HELD = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,9 @@ class View(Protocol):
     def redraw(self) -> None:
         """Show the same lines again: the size of the terminal may have changed."""
 
+    def notice(self, line: str | None) -> None:
+        """Show a line about what is shown, why it may be old, until another call; None removes it."""
+
 
 @contextmanager
 def view(*, redrawn: bool) -> Iterator[View]:
@@ -44,18 +53,26 @@ def view(*, redrawn: bool) -> Iterator[View]:
     from rich.live import Live
 
     console = Console()
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with _warnings_held(), Live(console=console, screen=True, auto_refresh=False) as live:
         yield Screen(console, live)
 
 
 class Printed:
-    """Views one after the other on stdout."""
+    """Views one after the other on stdout; a notice is a sentence on stderr, once until it is removed."""
+
+    def __init__(self) -> None:
+        self._noticed = False
 
     def show(self, lines_for: LinesFor) -> None:
         print("\n".join(lines_for(None)), end="\n\n", flush=True)
 
     def redraw(self) -> None:
         """What is printed stays."""
+
+    def notice(self, line: str | None) -> None:
+        if line is not None and not self._noticed:
+            say("dlog", line)
+        self._noticed = line is not None
 
 
 class Screen:
@@ -65,6 +82,7 @@ class Screen:
         self._console = console
         self._live = live
         self._lines_for: LinesFor = lambda size: ()
+        self._notice: str | None = None
 
     def show(self, lines_for: LinesFor) -> None:
         self._lines_for = lines_for
@@ -74,8 +92,14 @@ class Screen:
         from rich.text import Text
 
         width, height = self._console.size
-        lines = [part for line in self._lines_for(Size(width, height)) for part in folded(line, width)]
+        above = [] if self._notice is None else folded(self._notice, width)
+        below = self._lines_for(Size(width, max(1, height - len(above))))
+        lines = [*above, *(part for line in below for part in folded(line, width))]
         self._live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
+
+    def notice(self, line: str | None) -> None:
+        self._notice = line
+        self.redraw()
 
 
 def folded(line: str, width: int) -> list[str]:
@@ -83,3 +107,29 @@ def folded(line: str, width: int) -> list[str]:
     if len(line) <= width:
         return [line]
     return textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
+
+
+class _HeldWarnings(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: deque[logging.LogRecord] = deque(maxlen=_WARNINGS_HELD)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@contextmanager
+def _warnings_held() -> Iterator[None]:
+    """What is logged for the terminal is written afterwards, the newest of it: it would scroll the screen."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    root, held = logging.getLogger(), _HeldWarnings()
+    handlers = root.handlers[:]
+    root.handlers[:] = [held]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        for record in held.records:
+            root.handle(record)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import sys
 from typing import cast
 
 import pytest
@@ -9,7 +12,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 from rich.text import Text
 
-from dlog.cli.view import Screen, Size
+from dlog.cli.view import Printed, Screen, Size, folded, view
 
 
 class Terminal:
@@ -60,3 +63,40 @@ def test_a_word_that_is_longer_than_the_screen_is_continued_below() -> None:
     on(terminal).show(lambda size: LINES[-1:])
     assert max(map(len, terminal.drawn)) <= 10
     assert "".join("".join(terminal.drawn).split()) == "".join(LINES[-1].split())
+
+
+def test_a_notice_is_above_the_lines_until_it_is_removed() -> None:
+    terminal = Terminal(30, 24)
+    screen = on(terminal)
+    screen.notice("the store is away since 22:13:20Z")
+    screen.show(lambda size: [f"{size}"])
+    assert terminal.drawn == ["the store is away since", "  22:13:20Z", *folded(f"{Size(30, 22)}", 30)]
+    screen.notice(None)
+    assert terminal.drawn == folded(f"{Size(30, 24)}", 30)
+
+
+def test_without_a_terminal_a_notice_is_written_once_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed()
+    for line in ("away", "still away", None, "away again"):
+        printed.notice(line)
+    assert capsys.readouterr() == ("", "dlog: away\ndlog: away again\n")
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_warnings_are_written_after_the_screen_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Tty()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [logging.StreamHandler(terminal)])
+    with view(redrawn=True):
+        logging.getLogger("ledger").warning("the connection is lost")
+        logging.getLogger("ledger").info("that nothing was wrong")
+    left, written = terminal.getvalue().rsplit("\x1b[?1049l", 1)
+    assert "connection" not in left
+    assert written == "the connection is lost\n"
