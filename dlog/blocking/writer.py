@@ -207,6 +207,11 @@ class Writer:
         """False once the writer is closed or deposed, or has given up."""
         return not self._closed and self._target.active
 
+    @property
+    def degraded(self) -> bool:
+        """Whether the active ledger has fewer bookies than configured (docs/log-semantics.md#rule-19b)."""
+        return self._target.degraded
+
     # ---- life
 
     def close(self, timeout_s: float | None = None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dlog.cache.snapshot import MetadataSnapshot
 from dlog.cli.output import instant, json_instant, printable, to_the_second
+from dlog.core.degraded import wanted_quorum
 from dlog.inspection.activity import LogActivity
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
@@ -14,7 +15,7 @@ from dlog.model import ListedLedger, LogMetadata, LogName, LogState, Owner
 from dlog.read.resolution import Resolution
 from dlog.write.current_owner import is_released
 from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
-from ledger.model import LedgerId, LedgerMetadata, QuorumSizes
+from ledger.model import LedgerId, LedgerMetadata
 from ledger.printing import counted
 
 LEDGER_COLUMNS = ("ledger", "epoch", "state", "entries", "messages", "bytes", "created", "first", "last")
@@ -131,13 +132,12 @@ def _copies(newest: LedgerMetadata | None) -> str:
     """Replication of the newest ledger, and whether it is degraded (docs/log-semantics.md#rule-19b)."""
     if newest is None:
         return "-"
-    quorum, usual = newest.quorum, QuorumSizes()
+    quorum, wanted = newest.quorum, wanted_quorum(newest)
     text = f"{quorum.write} on {quorum.ensemble} bookies, {quorum.ack} before an acknowledgement"
-    if quorum.write < usual.write:
-        return (
-            f"degraded: {text}; the next ledger has {usual.write} copies if {usual.ensemble} bookies are up"
-        )
-    return text
+    if wanted is None:
+        return text
+    more = f"the next ledger has {wanted.write} copies on {wanted.ensemble} bookies if as many are up"
+    return f"degraded: {text}; {more}"
 
 
 def _copies_document(newest: LedgerMetadata | None) -> dict[str, object] | None:
@@ -148,7 +148,7 @@ def _copies_document(newest: LedgerMetadata | None) -> dict[str, object] | None:
         "ensemble": quorum.ensemble,
         "write": quorum.write,
         "ack": quorum.ack,
-        "degraded": quorum.write < QuorumSizes().write,
+        "degraded": wanted_quorum(newest) is not None,
     }
 
 
@@ -283,7 +283,7 @@ def _closed(record: LogMetadata) -> str:
 
 
 def _degraded(newest: LedgerMetadata) -> str:
-    return " degraded" if newest.quorum.write < QuorumSizes().write else ""
+    return "" if wanted_quorum(newest) is None else " degraded"
 
 
 def cluster_line(snapshot: MetadataSnapshot, found: Sequence[LogActivity]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 
 from dlog.config import LogConfig
-from dlog.core.degraded import fallback_quorum
+from dlog.core.degraded import fallback_quorum, fallback_tags
 from dlog.core.metadata_keys import ledger_tags, staging_tags
 from dlog.core.publication import SinkBatch, StagedLedger
 from dlog.core.snapshot_places import SnapshotPlaces
@@ -146,11 +146,13 @@ class StagingWriter:
             smaller = fallback_quorum(wanted, live, self._config.degraded)
             if smaller is None:
                 raise
-            handle = await self._create_with(smaller, created_us)
+            handle = await self._create_with(smaller, created_us, fallback_tags(wanted))
         self._created.append(handle.ledger_id)
         return _OpenLedger(handle, created_us, SnapshotPlaces(self._epoch.producers))
 
-    async def _create_with(self, quorum: QuorumSizes, created_us: int) -> WriteHandle:
+    async def _create_with(
+        self, quorum: QuorumSizes, created_us: int, more: tuple[tuple[str, bytes], ...] = ()
+    ) -> WriteHandle:
         epoch = self._epoch
         tags = ledger_tags(
             root=epoch.ref.root,
@@ -164,7 +166,7 @@ class StagingWriter:
             quorum,
             digest_type=self._config.digest_type,
             password=self._config.password,
-            custom=(*tags, *self._kind),
+            custom=(*tags, *self._kind, *more),
             # No reader can find it before it is closed, and a closed ledger shows all its entries.
             visibility=Visibility.FAST,
         )

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 
 from dlog.config import LogConfig
-from dlog.core.degraded import fallback_quorum
+from dlog.core.degraded import fallback_quorum, fallback_tags
 from dlog.core.metadata_keys import ledger_tags
 from dlog.core.rotation_triggers import LedgerUse
 from dlog.metadata.log_ref import LogRef
@@ -146,9 +146,11 @@ class LedgerMaker:
             smaller = fallback_quorum(wanted, live, self._config.degraded)
             if smaller is None:
                 raise
-        return self._active_ledger(await self._create(smaller, epoch), degraded=True)
+        return self._active_ledger(await self._create(smaller, epoch, fallback_tags(wanted)), degraded=True)
 
-    async def _create(self, quorum: QuorumSizes, epoch: int) -> WriteHandle:
+    async def _create(
+        self, quorum: QuorumSizes, epoch: int, more: tuple[tuple[str, bytes], ...] = ()
+    ) -> WriteHandle:
         tags = ledger_tags(
             root=self._ref.root,
             log=self._ref.name,
@@ -161,7 +163,7 @@ class LedgerMaker:
             quorum,
             digest_type=self._config.digest_type,
             password=self._config.password,
-            custom=tags,
+            custom=(*tags, *more),
             visibility=self._config.visibility,
         )
 

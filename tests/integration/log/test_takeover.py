@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dlog.client import LogClient
-from dlog.core.degraded import DegradedPolicy
+from dlog.core.degraded import DegradedPolicy, wanted_quorum
 from dlog.errors import (
     AppendIndeterminateError,
     LogNotFoundError,
@@ -134,12 +134,13 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
         ledger_id = again.record.ledgers[-1].ledger_id
         metadata = (await client.ledgers.store.read_ledger(ledger_id)).value
         assert metadata.quorum == QuorumSizes(ensemble=2, write=2, ack=2)
+        assert wanted_quorum(metadata) == QuorumSizes()
         await again.append(b"degraded")
         await cluster.restart(0)
         await until(lambda: not again.degraded)
         await again.append(b"full")
         metadata = (await client.ledgers.store.read_ledger(again.record.ledgers[-1].ledger_id)).value
-        assert metadata.quorum == QuorumSizes()
+        assert metadata.quorum == QuorumSizes() and wanted_quorum(metadata) is None
         payloads = [message.payload for message in await read_all(client, "orders")]
         assert payloads == [b"%d" % number for number in range(20)] + [b"degraded", b"full"]
 

@@ -64,7 +64,6 @@ FACTS_OF_ASYNCIO_ONLY = {
         "over",
         "record",
         "position",
-        "degraded",
         "buffered_bytes",
         "buffer_bytes_max",
         "refusal",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from dlog.admin import LogInfo
 from dlog.cache.snapshot import MetadataSnapshot
 from dlog.cli.describe import (
@@ -16,6 +18,7 @@ from dlog.cli.describe import (
     top_document,
     top_row,
 )
+from dlog.core.degraded import fallback_tags
 from dlog.inspection.activity import LogActivity
 from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview
@@ -42,10 +45,11 @@ def overview(
     return Overview(log, window_of(log.record).earliest, now(ledgers.totals()), tail, newest, of_open)
 
 
-def metadata(copies: int) -> LedgerMetadata:
+def metadata(copies: int, wanted: QuorumSizes | None = None) -> LedgerMetadata:
     quorum = QuorumSizes(ensemble=copies, write=copies, ack=2)
     bookies = tuple(BookieId(f"b{n}:3181") for n in range(copies))
-    return LedgerMetadata(quorum=quorum, fragments=(Fragment(EntryId(0), bookies),))
+    tags = () if wanted is None else fallback_tags(wanted)
+    return LedgerMetadata(quorum=quorum, fragments=(Fragment(EntryId(0), bookies),), custom=tags)
 
 
 def test_programs_get_numbers_as_numbers() -> None:
@@ -83,11 +87,30 @@ def test_people_and_programs_hear_of_what_was_not_counted() -> None:
     log = info(record(listed(3, 0), UNCOUNTED))
     found = document_of(overview(log, TAIL, metadata(2)))
     assert (found["sealed_messages"], found["sealed_messages_complete"]) == (3, False)
-    assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": True}
+    assert found["copies"] == {"ensemble": 2, "write": 2, "ack": 2, "degraded": False}
     assert (
         facts_of(overview(log, TAIL, metadata(2)))["messages"] == "3, without ledgers that were not counted"
     )
     assert ledger_row(UNCOUNTED)["messages"] is None
+
+
+@pytest.mark.parametrize("copies", [2, 3, 5])
+@pytest.mark.parametrize("wanted", [None, QuorumSizes(), QuorumSizes(ensemble=6, write=5, ack=3)])
+def test_a_ledger_is_degraded_if_it_got_less_than_was_configured(
+    copies: int, wanted: QuorumSizes | None
+) -> None:
+    """Whatever the default is."""
+    log, newest = info(record(listed(3))), metadata(copies, wanted)
+    found = overview(log, TAIL, newest)
+    text = f"{copies} on {copies} bookies, 2 before an acknowledgement"
+    if wanted is not None:
+        more = f"the next ledger has {wanted.write} copies on {wanted.ensemble} bookies if as many are up"
+        text = f"degraded: {text}; {more}"
+    assert facts_of(found)["copies"] == text
+    copies_found = document_of(found)["copies"]
+    assert isinstance(copies_found, dict) and copies_found["degraded"] == (wanted is not None)
+    row = top_row(LogActivity(log, totals_of((), ()), TAIL, None, newest))
+    assert row[-1] == f"{copies} (2)" + ("" if wanted is None else " degraded")
 
 
 def test_the_open_ledger_is_counted_or_said_to_be_unknown() -> None:

@@ -16,6 +16,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.config import LogConfig
 from dlog.core.batching import BatchLimits
+from dlog.core.degraded import wanted_quorum
 from dlog.core.metadata_update import NotOurs
 from dlog.core.publication import SinkBatch, StagedLedger
 from dlog.core.rotation_triggers import RotationLimits
@@ -37,7 +38,7 @@ from dlog.sink.staging import StagingWriter, body_bytes_max
 from dlog.testing import SimulatedCluster, simulate
 from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
-from ledger.model import LedgerId, Versioned
+from ledger.model import LedgerId, QuorumSizes, Versioned
 from tests.helpers.log.scripted_log import payloads
 from tests.helpers.log.sink import encoded, staged
 from tests.helpers.log.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
@@ -289,6 +290,22 @@ def test_an_entry_has_the_limit_of_the_clients_ledgers() -> None:
             await writer.append(bytes(body_bytes_max(epoch, config) + 1), 1)
         await writer.append(encoded(bytes(body_bytes_max(epoch, config) - 20)), 1)
         assert await publish(client, epoch, ZERO, list(await writer.finish()))
+
+    play(scene, config)
+
+
+def test_a_ledger_with_too_few_bookies_keeps_what_was_configured() -> None:
+    """Three bookies are there (docs/log-semantics.md#rule-19b)."""
+    config = LogConfig(quorum=QuorumSizes(ensemble=5, write=5, ack=3))
+
+    async def scene(_: SimulatedCluster, client: LogClient) -> None:
+        epoch = await open_epoch(client, LOG)
+        writer = StagingWriter(epoch, None, client.ledgers, client.config)
+        await writer.append(encoded(b"1"), 1)
+        [ledger] = await writer.finish()
+        metadata = (await client.ledgers.store.read_ledger(ledger.ledger_id)).value
+        assert metadata.quorum == QuorumSizes(ensemble=3, write=3, ack=3)
+        assert wanted_quorum(metadata) == config.quorum
 
     play(scene, config)
 
