@@ -445,7 +445,7 @@ class LogClient:
         ledgers after it.
 
         Raises:
-            LogNotFoundError: no such log.
+            LogNotFoundError: no such log, or it is being deleted.
             CursorNotFoundError: no such cursor.
             ReadError, DataLossError: the tail cannot be determined.
         """
@@ -463,7 +463,7 @@ class LogClient:
 
         Raises:
             UnknownPositionError: the position is above the tail.
-            LogNotFoundError: no such log.
+            LogNotFoundError: no such log, or it is being deleted.
             InvalidNameError: `cursor` is not a valid name, or `position` not a valid message id.
             ConfigurationError: `position` is a time without a time zone, or the properties are not valid.
             ReadError, DataLossError: the tail cannot be determined.
@@ -542,7 +542,7 @@ class LogClient:
         It reads the whole log, on each bookie.
 
         Raises:
-            LogNotFoundError: no such log.
+            LogNotFoundError: no such log, or it is being deleted.
             DataLossError: a listed ledger does not exist.
             ReadError: too few bookies respond to determine the last readable entry of the open ledger.
         """

@@ -41,7 +41,7 @@ def scan(
     Raises:
         MissingExtraError: pyarrow is not installed.
         ConfigurationError: an argument is wrong, or a policy is `gap`.
-        LogNotFoundError: no such log.
+        LogNotFoundError: no such log, or it is being deleted.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
         ReadError, DataLossError: the end of the log cannot be determined.
         While it is read: the errors of iterating over a reader.

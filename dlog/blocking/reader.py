@@ -97,7 +97,7 @@ class Reader:
     Ctrl-C iteration continues where it was.
 
     Raises:
-        LogNotFoundError: no such log, or it was deleted.
+        LogNotFoundError: no such log, or it was deleted, or is being deleted.
         TrimmedError: messages at the position were trimmed, and `on_trimmed` is `fail`.
         UnknownPositionError: the position is above every ledger of the log.
         DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.

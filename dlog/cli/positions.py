@@ -143,7 +143,7 @@ async def range_of(
         elif start == "latest":
             start = await places.tail()
         elif start == "earliest":
-            start = (await client.logs.read(ref)).value.trim_before
+            start = (await places.record()).trim_before
     # A start above an end below the tail is refused as such.
     if isinstance(start, MessageId) and not isinstance(until, MessageId):
         await places.require_not_above_tail(start)

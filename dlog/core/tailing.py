@@ -261,10 +261,7 @@ class Tailing:
 
         `window`: the part of its list from the position on, where a trim has not moved it.
         """
-        if record.state is LogState.DELETING:
-            raise LogNotFoundError(
-                f"log {self._log} is being deleted and can no longer be read", log=self._log
-            )
+        require_readable(self._log, record)
         self._record, self._window = record, window
         self._record_is_stale = False
         self._apply_trim(record)
@@ -551,6 +548,12 @@ class Tailing:
 def _first_unused(record: LogMetadata) -> MessageId:
     """The lowest id that a ledger listed from now on can have: a ledger's id is above all that were ever listed."""
     return MessageId(record.last_ledger_id + 1, 0, 0)
+
+
+def require_readable(log: str, record: LogMetadata) -> None:
+    """LogNotFoundError if the log is being deleted: its list is empty, and must not look like that of an empty log."""
+    if record.state is LogState.DELETING:
+        raise LogNotFoundError(f"log {log} is being deleted and can no longer be read", log=log)
 
 
 def is_after_all(position: MessageId, record: LogMetadata) -> bool:

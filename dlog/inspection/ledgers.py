@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlog.inspection.inspected import Inspected
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import with_fresh_record, with_readable_record
 from dlog.model import ListedLedger, LogMetadata
 
 
@@ -29,13 +29,16 @@ async def record_with_ledgers(client: Inspected, log: str) -> tuple[LogMetadata,
 
 
 async def listed_ledger(client: Inspected, log: str, ledger_id: int) -> ListedLedger | None:
-    """The ledger of this id; None if the log does not list it now. Raises the same."""
+    """The ledger of this id; None if the log does not list it now.
+
+    Raises the same; LogNotFoundError also if the log is being deleted, because then it lists none.
+    """
 
     async def look(ledgers: LedgerList) -> ListedLedger | None:
         return await ledgers.find(ledger_id)
 
     ref = (await client.describe(log)).ref
-    return await with_fresh_record(client.logs, ref, client.ledgers.environment, look, "the ledgers")
+    return await with_readable_record(client.logs, ref, client.ledgers.environment, look, "the ledgers")
 
 
 async def deletable_ledgers(client: Inspected, log: str) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from dlog.core.tailing import require_readable
 from dlog.errors import DataLossError
 from dlog.inspection.inspected import Inspected
-from dlog.inspection.ledgers import listed_ledger, listed_ledgers
+from dlog.inspection.ledgers import listed_ledger, record_with_ledgers
 from dlog.metadata.fresh_record import way_out_of_loss
 from dlog.model import ListedLedger
 from ledger.errors import LedgerNotFoundError
@@ -27,13 +28,15 @@ async def verify(
     deleted during the call is left out; copies that are moved during the call are read where they are then.
 
     Raises:
-        LogNotFoundError: no such log.
+        LogNotFoundError: no such log, or it is being deleted.
         DataLossError: a listed ledger does not exist.
         ReadError: too few bookies respond to determine the last readable entry of the open ledger.
     """
+    record, ledgers = await record_with_ledgers(client, log)
+    require_readable(str(client.name(log)), record)
     audit = CopyAudit(client.ledgers)
     try:
-        for listed in await listed_ledgers(client, log):
+        for listed in ledgers:
             try:
                 found = await _audited(client, audit, listed.ledger_id, on_progress)
             except LedgerNotFoundError as error:

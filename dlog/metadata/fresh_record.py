@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from dlog.core.tailing import require_readable
 from dlog.errors import DataLossError, HistoryPageError
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.log_ref import LogRef
@@ -52,6 +53,25 @@ async def with_fresh_record(
                     ledger_id=error.ledger_id,
                 ) from error
             await rounds.again(error)
+
+
+async def with_readable_record(
+    logs: LogMetadataStore,
+    ref: LogRef,
+    environment: Environment,
+    look: Callable[[LedgerList], Awaitable[_T]],
+    what: str,
+) -> _T:
+    """As `with_fresh_record`, for what a reader asks. Also raises LogNotFoundError if the log is being deleted.
+
+    Source: docs/log-semantics.md#rule-30.
+    """
+
+    async def look_if_readable(listed: LedgerList) -> _T:
+        require_readable(str(ref), listed.record)
+        return await look(listed)
+
+    return await with_fresh_record(logs, ref, environment, look_if_readable, what)
 
 
 def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:

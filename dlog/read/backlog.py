@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import ListedLedger, MessageId
@@ -54,7 +54,7 @@ async def lag_behind(
     Raises:
         DataLossError: an unsealed listed ledger, or one of the two entries, does not exist.
         ReadError: too few bookies respond.
-        LogNotFoundError: the log was deleted.
+        LogNotFoundError: the log was deleted, or is being deleted.
         EntryFormatError: one of the two entries is damaged.
     """
 
@@ -62,7 +62,7 @@ async def lag_behind(
         start = max(position, listed.record.trim_before)
         return await _lag_in_list(start, listed, opener(ledgers, password))
 
-    return await with_fresh_record(logs, ref, ledgers.environment, look, "the distance to the end")
+    return await with_readable_record(logs, ref, ledgers.environment, look, "the distance to the end")
 
 
 async def _lag_in_list(position: MessageId, ledger_list: LedgerList, open_ledger: OpenLedger) -> Lag:

@@ -5,13 +5,13 @@ Invariant: the tail is determined once, so start and end mean the same one (docs
 
 from __future__ import annotations
 
-from dlog.core.tailing import is_after_all
+from dlog.core.tailing import is_after_all, require_readable
 from dlog.errors import UnknownPositionError
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import EARLIEST_ID, MessageId
+from dlog.model import EARLIEST_ID, LogMetadata, MessageId
 from dlog.read.range import AtTime, Place, Position, ReadRange
 from dlog.read.tail import is_beyond, start_of_last, tail_of
 from dlog.read.time_seek import first_at_or_after
@@ -32,6 +32,16 @@ class Places:
         self.confirmed = EARLIEST_ID
         """What is below it is readable, whatever the bookies asked next know of it: the tail, or what a time found."""
 
+    async def record(self) -> LogMetadata:
+        """The log's record, read linearizably.
+
+        Raises:
+            LogNotFoundError: the log was deleted, or is being deleted.
+        """
+        record = (await self._logs.read(self._ref)).value
+        require_readable(str(self._ref), record)
+        return record
+
     async def start(self, wanted: ReadRange) -> MessageId:
         """Where the range begins; `EARLIEST_ID` for the earliest message."""
         if wanted.last is None:
@@ -48,7 +58,7 @@ class Places:
         """
         start = await self.start(wanted)
         if start == EARLIEST_ID:
-            return await with_fresh_record(
+            return await with_readable_record(
                 self._logs, self._ref, self._ledgers.environment, _earliest, "the earliest message"
             )
         await self.require_not_above_tail(start)
@@ -56,9 +66,7 @@ class Places:
 
     async def require_not_above_tail(self, position: MessageId) -> None:
         """UnknownPositionError if it is above the tail, and not the position after a log of sealed ledgers."""
-        if await self.is_above_tail(position) and not is_after_all(
-            position, (await self._logs.read(self._ref)).value
-        ):
+        if await self.is_above_tail(position) and not is_after_all(position, await self.record()):
             tail = await self.tail()
             raise UnknownPositionError(
                 f"position {position} is above the tail of log {self._ref.name}, which is {tail}: use an id up to "
@@ -69,7 +77,7 @@ class Places:
 
     async def is_above_tail(self, position: MessageId) -> bool:
         """Whether it is above the tail. Bookies are asked only if the record does not show it."""
-        record = (await self._logs.read(self._ref)).value
+        record = await self.record()
         end = next((listed for listed in record.ledgers if listed.seal is None), record.tail)
         if end is None:
             return position > EARLIEST_ID  # which is in no ledger of this log

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
-from dlog.core.tailing import Gap, OnMissing, Tailing
+from dlog.core.tailing import Gap, OnMissing, Tailing, require_readable
 from dlog.errors import EntryFormatError, LogNotFoundError
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
@@ -67,7 +67,7 @@ class Reader:
     `until`, or at the end of a sealed log; otherwise it waits for more messages.
 
     Raises:
-        LogNotFoundError: no such log, or it was deleted.
+        LogNotFoundError: no such log, or it was deleted, or is being deleted.
         TrimmedError: messages at the position were trimmed, and `on_trimmed` is `fail`.
         UnknownPositionError: the position is above every ledger of the log.
         DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.
@@ -142,7 +142,7 @@ class Reader:
         """Find the log and determine where the reader begins and ends. A second call does nothing.
 
         Raises:
-            LogNotFoundError: no such log.
+            LogNotFoundError: no such log, or it is being deleted.
             ConfigurationError: the reader is closed.
             MetadataUnavailableError: the metadata store cannot be reached.
             ReadError, DataLossError: for a range that names the tail: it cannot be determined.
@@ -198,6 +198,8 @@ class Reader:
         places = Places(self._logs, ref, self._ledgers, self._password)
         self._position = await self._begin(ref, places)
         self._until = None if self._wanted.until is None else await places.find(self._wanted.until)
+        if self._until is not None and self._position >= self._until:
+            await places.record()  # nothing else of this range shows whether the log is being deleted
         machine = Tailing(
             str(self._log),
             position=self._position,
@@ -254,10 +256,11 @@ class Reader:
         cursors = self._logs.cursors
         taken = await cursors.take(ref, self._cursor_name, lambda: places.begin(self._wanted))
         try:
-            await self._logs.read(ref)
+            record = (await self._logs.read(ref)).value
         except LogNotFoundError:
             await cursors.forget(ref)  # created after its log was deleted
             raise
+        require_readable(str(ref), record)
         self._held = HeldCursor(cursors, ref, taken, self._ledgers.environment)
         return self._held.value.position
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
@@ -39,13 +39,13 @@ async def tail_of(
     Raises:
         DataLossError: an unsealed listed ledger does not exist.
         ReadError: too few bookies respond to determine its LAC.
-        LogNotFoundError: the log was deleted.
+        LogNotFoundError: the log was deleted, or is being deleted.
     """
 
     async def look(listed: LedgerList) -> MessageId:
         return await _tail_of_record(listed.record, opener(ledgers, password))
 
-    return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
+    return await with_readable_record(logs, ref, ledgers.environment, look, "the end")
 
 
 async def is_beyond(
@@ -77,13 +77,13 @@ async def start_of_last(
     Raises:
         DataLossError: a listed ledger, or an entry of it, does not exist.
         ReadError: too few bookies respond.
-        LogNotFoundError: the log was deleted.
+        LogNotFoundError: the log was deleted, or is being deleted.
     """
 
     async def look(listed: LedgerList) -> MessageId:
         return await _start_in_list(count, tail, listed, opener(ledgers, password))
 
-    return await with_fresh_record(logs, ref, ledgers.environment, look, f"the last {count} messages")
+    return await with_readable_record(logs, ref, ledgers.environment, look, f"the last {count} messages")
 
 
 async def _tail_of_record(record: LogMetadata, open_ledger: OpenLedger) -> MessageId:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, MessageId
@@ -26,7 +26,7 @@ async def first_at_or_after(
     Raises:
         DataLossError: a listed ledger, or an entry that had to be read, does not exist.
         ReadError: too few bookies respond.
-        LogNotFoundError: the log was deleted.
+        LogNotFoundError: the log was deleted, or is being deleted.
 
     Source: docs/log-semantics.md#rule-31.
     """
@@ -34,7 +34,7 @@ async def first_at_or_after(
     async def look(listed: LedgerList) -> MessageId:
         return max(listed.record.trim_before, await _in_list(time_us, listed, opener(ledgers, password)))
 
-    return await with_fresh_record(logs, ref, ledgers.environment, look, "the position of a time")
+    return await with_readable_record(logs, ref, ledgers.environment, look, "the position of a time")
 
 
 async def _in_list(time_us: int, ledger_list: LedgerList, open_ledger: OpenLedger) -> MessageId:

@@ -66,3 +66,35 @@ def test_a_cursor_in_what_was_trimmed_is_moved(tmp_path: Path) -> None:
             sentence = dlog(*command).must_fail(1, "log default/order does not exist", "`dlog ls`")
             assert "create it first" not in sentence
         dlog("cursor", "rm", "orders", "biling").must_fail(1, "has no cursor 'biling'", "`dlog cursor ls`")
+
+
+async def begin_to_delete(uri: str, log: str) -> None:
+    """And end before a ledger is deleted."""
+    async with connect(uri) as client:
+
+        async def fail(*_arguments: object, **_options: object) -> None:
+            raise RuntimeError("the process ends here")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(client.ledgers, "delete", fail)
+            with pytest.raises(RuntimeError):
+                await client.delete(log)
+
+
+def test_a_log_whose_deletion_was_interrupted_is_not_read_as_an_empty_one(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog, file = Command(cluster.uri), str(tmp_path / "orders.jsonl")
+        dlog("append", "orders", "--create", stdin=b"one\n").must_succeed()
+        asyncio.run(begin_to_delete(cluster.uri, "orders"))
+        for command in (
+            ("read", "orders"),
+            ("read", "orders", "--from", "1h", "--cursor", "billing"),
+            ("tail", "orders"),
+            ("export", "orders", file, "--to", "jsonl"),
+            ("verify", "orders"),
+        ):
+            dlog.here(*command).must_fail(1, "is being deleted")
+        assert not Path(file).exists()
+        assert "deleting" in dlog.here("info", "orders").must_succeed()
+        dlog.here("delete", "orders", "--yes").must_succeed()
+        assert dlog.here("ls").must_succeed() == ""
