@@ -510,9 +510,13 @@ class Tailing:
 
     def _unknown_position(self, record: LogMetadata) -> UnknownPositionError:
         last = record.ledgers[-1].ledger_id if record.ledgers else None
+        why = (
+            f"is no id of log {self._log}, which is empty: start"
+            if last is None
+            else f"is above the last ledger of log {self._log}, which is {last}: start at an id of this log,"
+        )
         return UnknownPositionError(
-            f"position {self._position} is above the last ledger of log {self._log}, which is {last}: "
-            "start at an id of this log, at 'earliest' or at 'latest'",
+            f"position {self._position} {why} at 'earliest' or at 'latest'",
             requested=self._position,
             last=last,
         )

@@ -68,9 +68,13 @@ class Places:
         """UnknownPositionError if it is above the tail, and not the position after a log of sealed ledgers."""
         if await self.is_above_tail(position) and not is_after_all(position, await self.record()):
             tail = await self.tail()
+            why = (
+                f"is no id of log {self._ref.name}, which is empty: use 'earliest' or 'latest'"
+                if tail == EARLIEST_ID
+                else f"is above the tail of log {self._ref.name}, which is {tail}: use an id up to that, or 'latest'"
+            )
             raise UnknownPositionError(
-                f"position {position} is above the tail of log {self._ref.name}, which is {tail}: use an id up to "
-                "that, or 'latest'",
+                f"position {position} {why}",
                 requested=position,
                 last=tail.ledger_id,
             )

@@ -298,6 +298,12 @@ def test_a_position_above_the_last_ledger_is_unknown() -> None:
         show(machine, record(5))
 
 
+def test_a_position_in_a_log_without_ledgers_is_unknown() -> None:
+    with pytest.raises(UnknownPositionError, match=r"9:0:0 .* log orders, which is empty: ") as caught:
+        show(tailing(at(9)), record())
+    assert caught.value.last is None
+
+
 def test_the_first_position_after_a_log_is_known_if_all_its_ledgers_are_sealed() -> None:
     """A gap up to the end of the log ends there. With a ledger that is open, messages could come before it."""
     machine = tailing(at(6))

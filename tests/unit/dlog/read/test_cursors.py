@@ -138,7 +138,7 @@ def test_every_position_is_above_a_log_without_ledgers() -> None:
     async def scene(client: LogClient, writer: LogWriter) -> None:
         await client.create("empty")
         above = MessageId(0, 5, 0)
-        with pytest.raises(UnknownPositionError, match="above the tail of log default/empty, which is 0:0:0"):
+        with pytest.raises(UnknownPositionError, match=r"is no id of log default/empty, which is empty: use"):
             await client.set_cursor("empty", "c", above)
         with pytest.raises(ShrinkRefusedError, match="allowed now is 0:0:0, since later messages would be"):
             await client.shrink("empty", above)
