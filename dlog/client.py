@@ -459,7 +459,8 @@ class LogClient:
         """Set the cursor to a position, forward or back, or create it there; returns it.
 
         The reader that holds it can no longer move it: its next `ack` raises CursorMovedError. `position` is what a
-        reader takes as its start. Without `properties` the cursor keeps those that it has.
+        reader takes as its start; a time in a ledger that is lost is where that begins. Without `properties` the cursor
+        keeps those that it has.
 
         Raises:
             UnknownPositionError: the position is above the tail.
@@ -475,7 +476,7 @@ class LogClient:
         wanted, name = read_range(start=position), check_log_name(cursor)
         kept = None if properties is None else checked_properties(properties)
         ref = await self.logs.find(self.name(log))
-        places = Places(self.logs, ref, self.ledgers, self.config.password)
+        places = Places(self.logs, ref, self.ledgers, self.config.password, accept_loss=True)
         found = await places.begin(wanted)
 
         def change(now: Cursor) -> Cursor:

@@ -54,6 +54,11 @@ class Output(StrEnum):
     RAW = "raw"
 
 
+class OnDataLoss(StrEnum):
+    FAIL = "fail"
+    GAP = "gap"
+
+
 class TableOutput(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -63,6 +68,13 @@ Messages = Annotated[
     Output,
     typer.Option(
         "--output", "-o", help="text: id, key and payload; json: one object per line; raw: payloads only."
+    ),
+]
+Loss = Annotated[
+    OnDataLoss,
+    typer.Option(
+        "--on-data-loss",
+        help="At messages that are missing on all bookies: fail, or gap: print their ids to stderr and go on.",
     ),
 ]
 Table = Annotated[TableOutput, typer.Option("--output", "-o", help="Output format.")]

@@ -98,8 +98,10 @@ def _time_rank(text: str, now_us: int) -> float | None:
     return math.inf if time_us is not None and time_us >= now_us else time_us
 
 
-def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -> tuple[Position, Position]:
-    """Both positions; the cluster is asked only for times and ids.
+def bounds_of(
+    log: str, start: str, until: str, metadata: str, namespace: str, *, accept_loss: bool = False
+) -> tuple[Position, Position]:
+    """Both positions; the cluster is asked only for times and ids. `accept_loss`: as of `Places`.
 
     Raises:
         ConfigurationError: one has no known form, the start is above the tail, or the end is before the start.
@@ -111,7 +113,7 @@ def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -
     wanted = position_of(start, now_us, AtTime), position_of(until, now_us, AtTime)
     check_times(start, until, now_us)
     if isinstance(wanted[0], AtTime | MessageId) or isinstance(wanted[1], AtTime | MessageId):
-        found = administer(metadata, namespace, lambda client: range_of(client, log, *wanted))
+        found = administer(metadata, namespace, lambda client: range_of(client, log, *wanted, accept_loss))
     else:
         found = wanted[0], wanted[1]
     check_order(*found, start, until)
@@ -120,7 +122,7 @@ def bounds_of(log: str, start: str, until: str, metadata: str, namespace: str) -
 
 
 async def range_of(
-    client: LogClient, log: str, start: WantedPosition, until: WantedPosition
+    client: LogClient, log: str, start: WantedPosition, until: WantedPosition, accept_loss: bool
 ) -> tuple[Position, Position]:
     """Both positions as a reader takes them. An end above the tail is the tail, so that a read never waits.
 
@@ -136,7 +138,7 @@ async def range_of(
     from dlog.read.range import AtTime
 
     ref = await client.logs.find(client.name(log))
-    places = Places(client.logs, ref, client.ledgers, client.config.password)
+    places = Places(client.logs, ref, client.ledgers, client.config.password, accept_loss=accept_loss)
     if isinstance(until, MessageId):
         if await places.is_above_tail(until):
             until = "latest"
@@ -148,5 +150,5 @@ async def range_of(
     if isinstance(start, MessageId) and not isinstance(until, MessageId):
         await places.require_not_above_tail(start)
     found_start = await places.find(start) if isinstance(start, AtTime) else start
-    found_until = await places.find(until) if isinstance(until, AtTime) else until
+    found_until = await places.find(until, is_end=True) if isinstance(until, AtTime) else until
     return found_start, found_until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,18 +12,21 @@ from dlog.cli.options import (
     From,
     KeyDelimiter,
     LogName,
+    Loss,
     Messages,
     Metadata,
     Namespace,
+    OnDataLoss,
     Output,
     Until,
     connect,
 )
 from dlog.cli.output import formatter
 from dlog.cli.positions import bounds_of
-from ledger.command_line import interrupt_without_reader
+from ledger.command_line import interrupt_without_reader, say
 
 if TYPE_CHECKING:
+    from dlog.blocking.reader import Reader
     from dlog.model import Message
 
 
@@ -47,6 +50,7 @@ def read(
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=0, help="Maximum number of messages.")
     ] = None,
+    on_data_loss: Loss = OnDataLoss.FAIL,
     output: Messages = Output.TEXT,
     key_delimiter: KeyDelimiter = None,
     metadata: Metadata = "",
@@ -57,12 +61,13 @@ def read(
     A time has the form 2013-01-05T12:30, in UTC unless it has a zone. Ids and times may be mixed.
     """
     as_bytes = formatter(output, key_delimiter)
-    bounds = bounds_of(log, start, until, metadata, namespace)
+    accept_loss = on_data_loss is OnDataLoss.GAP
+    first, behind = bounds_of(log, start, until, metadata, namespace, accept_loss=accept_loss)
     with (
         connect(metadata, namespace) as client,
-        client.reader(log, start=bounds[0], until=bounds[1], cursor=cursor) as reader,
+        client.reader(log, first, until=behind, cursor=cursor, on_data_loss=on_data_loss) as reader,
     ):
-        _print(_limited(reader, limit), as_bytes)
+        _print(_limited(_messages(reader), limit), as_bytes)
         if cursor is not None:
             reader.ack()
 
@@ -75,6 +80,7 @@ def tail(
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Wait for new messages until Ctrl-C.")
     ] = False,
+    on_data_loss: Loss = OnDataLoss.FAIL,
     output: Messages = Output.TEXT,
     key_delimiter: KeyDelimiter = None,
     metadata: Metadata = "",
@@ -82,15 +88,30 @@ def tail(
 ) -> None:
     """Print the newest messages, and with -f wait for more."""
     as_bytes = formatter(output, key_delimiter)
-    with connect(metadata, namespace) as client, client.tail(log, last=last or None, follow=follow) as reader:
+    start, until = None if last else "latest", None if follow else "latest"
+    with (
+        connect(metadata, namespace) as client,
+        client.reader(log, start, last=last or None, until=until, on_data_loss=on_data_loss) as reader,
+    ):
         try:
             if follow:
                 interrupt_without_reader()
-            _print(reader, as_bytes)
+            _print(_messages(reader), as_bytes)
         except KeyboardInterrupt:
             # Ctrl-C is how following ends, so it is not a failure.
             if not follow:
                 raise
+
+
+def _messages(reader: Reader) -> Iterator[Message]:
+    """Gaps go to stderr."""
+    from dlog.core.tailing import Gap
+
+    for item in reader.items():
+        if isinstance(item, Gap):
+            say("dlog", f"{item.reason}: messages from {item.first} to before {item.resume_at} are missing")
+        else:
+            yield item
 
 
 def _limited(messages: Iterable[Message], limit: int | None) -> Iterable[Message]:

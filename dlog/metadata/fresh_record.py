@@ -10,12 +10,15 @@ from dlog.errors import DataLossError, HistoryPageError
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.model import LogMetadata
+from dlog.model import ListedLedger, LogMetadata
 from ledger.environment import Environment
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.metadata.rounds import Rounds
 
 _T = TypeVar("_T")
+
+GoesBySeal = Callable[[ListedLedger], Awaitable[bool]]
+"""Whether the seal of a ledger that was not found is used in its place."""
 
 
 async def with_fresh_record(
@@ -74,10 +77,24 @@ async def with_readable_record(
     return await with_fresh_record(logs, ref, environment, look_if_readable, what)
 
 
+def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, accept_loss: bool) -> GoesBySeal:
+    """For a reader that accepts the loss of messages: it is shown the gap when it comes there.
+
+    Only of a ledger that is lost: if the record has changed, it may have been trimmed instead.
+    """
+
+    async def decide(missing: ListedLedger) -> bool:
+        if not accept_loss or missing.seal is None:
+            return False
+        return (await logs.read(ref)).value == listed.record
+
+    return decide
+
+
 def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
     """What to do about a listed ledger that has no metadata. A takeover asks only for those that are not sealed."""
     accept = (
-        "read past it with on_data_loss='gap'"
+        "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
         if sealed
         else f"accept the loss of its messages with open_writer(..., given_up=[{ledger_id}]) or "
         f"`dlog append --given-up {ledger_id}`"

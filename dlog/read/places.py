@@ -22,12 +22,20 @@ class Places:
     """Finds positions. Each method raises what determining the tail raises (`tail_of`) if it needs the tail."""
 
     def __init__(
-        self, logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
+        self,
+        logs: LogMetadataStore,
+        ref: LogRef,
+        ledgers: LedgerClient,
+        password: bytes = b"",
+        *,
+        accept_loss: bool = False,
     ) -> None:
+        """`accept_loss`: a range may begin or end at a ledger that is lost, of which the reader reports the gap."""
         self._logs = logs
         self._ref = ref
         self._ledgers = ledgers
         self._password = password
+        self._accept_loss = accept_loss
         self._tail: MessageId | None = None
         self.confirmed = EARLIEST_ID
         """What is below it is readable, whatever the bookies asked next know of it: the tail, or what a time found."""
@@ -47,7 +55,13 @@ class Places:
         if wanted.last is None:
             return await self.find(wanted.start)
         return await start_of_last(
-            wanted.last, await self.tail(), self._logs, self._ref, self._ledgers, self._password
+            wanted.last,
+            await self.tail(),
+            self._logs,
+            self._ref,
+            self._ledgers,
+            self._password,
+            accept_loss=self._accept_loss,
         )
 
     async def begin(self, wanted: ReadRange) -> MessageId:
@@ -89,12 +103,21 @@ class Places:
             return False
         return await is_beyond(position, await self.tail(), self._ledgers, self._password)
 
-    async def find(self, where: Position) -> MessageId:
+    async def find(self, where: Position, *, is_end: bool = False) -> MessageId:
+        """`is_end`: it is where a range ends."""
         match where:
             case MessageId():
                 return where
             case AtTime(time_us):
-                found = await first_at_or_after(time_us, self._logs, self._ref, self._ledgers, self._password)
+                found = await first_at_or_after(
+                    time_us,
+                    self._logs,
+                    self._ref,
+                    self._ledgers,
+                    self._password,
+                    accept_loss=self._accept_loss,
+                    is_end=is_end,
+                )
                 self.confirmed = max(self.confirmed, found)
                 return found
             case Place():

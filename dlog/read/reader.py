@@ -195,9 +195,11 @@ class Reader:
 
     async def _open(self) -> None:
         ref = self._ref = await self._logs.find(self._log)
-        places = Places(self._logs, ref, self._ledgers, self._password)
+        accept_loss = self._on_data_loss is OnMissing.GAP
+        places = Places(self._logs, ref, self._ledgers, self._password, accept_loss=accept_loss)
         self._position = await self._begin(ref, places)
-        self._until = None if self._wanted.until is None else await places.find(self._wanted.until)
+        if self._wanted.until is not None:
+            self._until = await places.find(self._wanted.until, is_end=True)
         if self._until is not None and self._position >= self._until:
             await places.record()  # nothing else of this range shows whether the log is being deleted
         machine = Tailing(

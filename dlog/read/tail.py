@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable
 
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_readable_record
+from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 
@@ -70,9 +71,18 @@ async def is_beyond(
 
 
 async def start_of_last(
-    count: int, tail: MessageId, logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes
+    count: int,
+    tail: MessageId,
+    logs: LogMetadataStore,
+    ref: LogRef,
+    ledgers: LedgerClient,
+    password: bytes,
+    *,
+    accept_loss: bool = False,
 ) -> MessageId:
     """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer.
+
+    `accept_loss`: a sealed ledger that is lost counts by its seal, and is never begun inside.
 
     Raises:
         DataLossError: a listed ledger, or an entry of it, does not exist.
@@ -81,7 +91,8 @@ async def start_of_last(
     """
 
     async def look(listed: LedgerList) -> MessageId:
-        return await _start_in_list(count, tail, listed, opener(ledgers, password))
+        by_seal = goes_by_seal(logs, listed, ref, accept_loss=accept_loss)
+        return await _start_in_list(count, tail, listed, opener(ledgers, password), by_seal)
 
     return await with_readable_record(logs, ref, ledgers.environment, look, f"the last {count} messages")
 
@@ -106,7 +117,7 @@ async def end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bo
 
 
 async def _start_in_list(
-    count: int, tail: MessageId, ledger_list: LedgerList, open_ledger: OpenLedger
+    count: int, tail: MessageId, ledger_list: LedgerList, open_ledger: OpenLedger, by_seal: GoesBySeal
 ) -> MessageId:
     missing = count
     record = ledger_list.record
@@ -122,9 +133,16 @@ async def _start_in_list(
         if whole and listed.seal is not None and 0 <= listed.seal.message_count < missing:
             missing -= listed.seal.message_count
             continue
-        found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger)
+        try:
+            found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger)
+        except LedgerNotFoundError:
+            if not await by_seal(listed):
+                raise
+            assert listed.seal is not None, "it goes by that"
+            held = listed.seal.message_count
+            found = held if 0 <= held < missing else MessageId(listed.ledger_id, 0, 0)
         if isinstance(found, MessageId):
-            return found
+            return max(found, record.trim_before)
         missing -= found
         if listed.ledger_id <= record.trim_before.ledger_id:
             break

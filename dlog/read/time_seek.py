@@ -9,19 +9,30 @@ from __future__ import annotations
 
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_readable_record
+from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, MessageId
 from dlog.read.tail import OpenLedger, end_of, opener
 from ledger.client import LedgerClient
+from ledger.errors import LedgerNotFoundError
 from ledger.reading.read_handle import ReadHandle
 
 
 async def first_at_or_after(
-    time_us: int, logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
+    time_us: int,
+    logs: LogMetadataStore,
+    ref: LogRef,
+    ledgers: LedgerClient,
+    password: bytes = b"",
+    *,
+    accept_loss: bool = False,
+    is_end: bool = False,
 ) -> MessageId:
     """The id of the first message appended at or after `time_us`; the tail if there is none yet.
+
+    `accept_loss`: if that message may be in sealed ledgers that are lost, the id is where the first of them begins,
+    with `is_end` what is after them. So a range between two such ids has every message that may be in it.
 
     Raises:
         DataLossError: a listed ledger, or an entry that had to be read, does not exist.
@@ -32,23 +43,41 @@ async def first_at_or_after(
     """
 
     async def look(listed: LedgerList) -> MessageId:
-        return max(listed.record.trim_before, await _in_list(time_us, listed, opener(ledgers, password)))
+        by_seal = goes_by_seal(logs, listed, ref, accept_loss=accept_loss)
+        start, end = await _in_list(time_us, listed, opener(ledgers, password), by_seal)
+        return max(listed.record.trim_before, end if is_end else start)
 
     return await with_readable_record(logs, ref, ledgers.environment, look, "the position of a time")
 
 
-async def _in_list(time_us: int, ledger_list: LedgerList, open_ledger: OpenLedger) -> MessageId:
+async def _in_list(
+    time_us: int, ledger_list: LedgerList, open_ledger: OpenLedger, by_seal: GoesBySeal
+) -> tuple[MessageId, MessageId]:
+    """Twice the id of the message; if that may be in lost ledgers, where they begin and what is after them."""
     if ledger_list.tail is None:
-        return EARLIEST_ID
+        return EARLIEST_ID, EARLIEST_ID
+    lost = None
     listed = await ledger_list.from_time(time_us)
     while listed is not None:
         last, sealed = await end_of(listed, open_ledger)
-        found = await _in_ledger(time_us, listed, last, open_ledger) if last >= 0 else 0
+        try:
+            found = await _in_ledger(time_us, listed, last, open_ledger) if last >= 0 else 0
+        except LedgerNotFoundError:
+            if not await by_seal(listed):
+                raise
+            lost = lost or MessageId(listed.ledger_id, 0, 0)
+            # The next one is not passed over by its seal: it shows whether everything in this one is older.
+            listed = await ledger_list.at_or_after(listed.ledger_id + 1)
+            continue
+        if found > 0:
+            lost = None
         if found <= last or not sealed:
-            return MessageId(listed.ledger_id, found, 0)
+            end = MessageId(listed.ledger_id, found, 0)
+            return lost or end, end
         listed = await ledger_list.from_time(time_us, listed.ledger_id + 1)
     last, _ = await end_of(ledger_list.tail, open_ledger)
-    return MessageId(ledger_list.tail.ledger_id, last + 1, 0)
+    end = MessageId(ledger_list.tail.ledger_id, last + 1, 0)
+    return lost or end, end
 
 
 async def _in_ledger(time_us: int, listed: ListedLedger, last: int, open_ledger: OpenLedger) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,34 @@ def test_a_log_whose_deletion_was_interrupted_is_not_read_as_an_empty_one(tmp_pa
         assert "deleting" in dlog.here("info", "orders").must_succeed()
         dlog.here("delete", "orders", "--yes").must_succeed()
         assert dlog.here("ls").must_succeed() == ""
+
+
+async def lose_the_second_ledger(uri: str, log: str) -> None:
+    async with connect(uri) as client:
+        await client.ledgers.delete((await client.list_ledgers(log))[1].ledger_id)
+
+
+def test_what_a_lost_ledger_held_is_read_past(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog = Command(cluster.uri)
+        for line in (b"one\n", b"two\n", b"three\n"):
+            dlog("append", "orders", "--create", stdin=line).must_succeed()
+        second = json.loads(dlog.here("read", "orders", "-o", "json").must_succeed().splitlines()[1])
+        asyncio.run(lose_the_second_ledger(cluster.uri, "orders"))
+        option = ("--on-data-loss", "gap", "-o", "raw")
+        for command, expected in (
+            (("read", "orders"), "one\nthree\n"),
+            (("read", "orders", "--from", second["time"], "--limit", "1"), "three\n"),
+            (("read", "orders", "--until", second["time"]), "one\n"),
+            (("read", "orders", "--cursor", "billing"), "one\nthree\n"),
+            (("tail", "orders", "-n", "2"), "three\n"),
+            (("tail", "orders", "-n", "3"), "one\nthree\n"),
+        ):
+            refused = dlog.here(*command)
+            assert refused.code == 1
+            assert "missing on all bookies" in refused.err or "--on-data-loss gap" in refused.err
+            found = dlog.here(*command, *option)
+            assert found.must_succeed() == expected
+            [sentence] = found.err.splitlines()
+            assert sentence.startswith(f"dlog: data loss: messages from {second['id']} to before ")
+        assert dlog.here("read", "orders", "--cursor", "billing").must_succeed() == ""

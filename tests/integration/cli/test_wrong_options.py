@@ -64,6 +64,7 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         ],
     },
     "read": {
+        "--on-data-loss": [(("skip",), ("--on-data-loss", "fail", "gap"))],
         "--from": [
             (("yesterday",), ("'yesterday' is no position",)),
             (("",), ("'' is no position",)),
@@ -99,6 +100,7 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         ],
     },
     "tail": {
+        "--on-data-loss": [(("skip",), ("--on-data-loss", "fail", "gap"))],
         "--lines": [(("-1",), ("--lines",)), (("x",), ("--lines",))],
         "--output": [(("xml",), ("--output", "json"))],
         "--key-delimiter": [((":",), ("--key-delimiter needs -o raw",))],

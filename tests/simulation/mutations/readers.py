@@ -206,7 +206,7 @@ MUTATIONS = (
         (
             edit(
                 "dlog.read.places:Places.start",
-                ("wanted.last, await self.tail(),", "wanted.last + 1, await self.tail(),"),
+                ("wanted.last,", "wanted.last + 1,"),
             ),
         ),
     ),

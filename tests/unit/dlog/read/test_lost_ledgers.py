@@ -1,0 +1,162 @@
+"""Ranges that begin or end in a ledger that is lost, on a simulated cluster (docs/log-semantics.md#rule-28)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dlog.client import LogClient
+from dlog.core.metadata_update import Applied
+from dlog.core.tailing import Gap
+from dlog.errors import DataLossError
+from dlog.model import MessageId
+from dlog.testing import SimulatedCluster, simulate
+
+LOG = "orders"
+PAYLOADS = [[b"%d-%d" % (ledger, number) for number in range(3)] for ledger in range(4)]
+LATEST = {"until": "latest"}
+
+
+@dataclass
+class Loss:
+    """A log of four ledgers with three messages each, one second apart, of which ledger `lost` does not exist."""
+
+    client: LogClient
+    ids: list[list[MessageId]]
+    times: list[list[datetime]]
+    gap: MessageId
+    """Where it begins."""
+
+    async def items(self, **wanted: Any) -> list[bytes | str | None]:
+        """Payloads, and "gap" for that of the lost ledger."""
+        found: list[bytes | str | None] = []
+        async with self.client.reader(LOG, on_data_loss="gap", **wanted) as reader:
+            async for item in reader.items():
+                if isinstance(item, Gap):
+                    assert item.first == self.gap
+                    found.append("gap")
+                else:
+                    found.append(item.payload)
+        return found
+
+
+Scene = Callable[[Loss], Awaitable[None]]
+
+
+def play(scene: Scene, *, lost: int = 1, with_times: bool = True) -> None:
+    """`with_times`: whether the seal of the lost ledger has them; a takeover may not have been able to read them."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        ids: list[list[MessageId]] = []
+        times: list[list[datetime]] = []
+        async with await cluster.client() as client:
+            for payloads in PAYLOADS:
+                async with client.open_writer(LOG, create=True) as writer:
+                    ids.append([])
+                    for payload in payloads:
+                        ids[-1].append(await writer.append(payload))
+                        await asyncio.sleep(1.0)
+            appended = [message.append_time_us async for message in client.reader(LOG, until="latest")]
+            epoch = datetime.fromtimestamp(0, UTC)
+            instants = [epoch + timedelta(microseconds=time_us) for time_us in appended]
+            times += [instants[at : at + 3] for at in range(0, 12, 3)]
+            ref = await client.logs.find(client.name(LOG))
+            read = await client.logs.read(ref)
+            ledgers = list(read.value.ledgers)
+            assert all(listed.seal is not None for listed in ledgers)
+            if not with_times:
+                seal = ledgers[lost].seal
+                assert seal is not None
+                ledgers[lost] = replace(
+                    ledgers[lost], seal=replace(seal, first_append_us=0, last_append_us=0)
+                )
+                record = replace(read.value, ledgers=tuple(ledgers), nonce=7)
+                assert isinstance(await client.logs.compare_and_set(ref, record, read.version), Applied)
+            await client.ledgers.delete(ledgers[lost].ledger_id)
+        async with await cluster.client() as client:
+            await scene(Loss(client, ids, times, ids[lost][0]))
+
+    simulate(main)
+
+
+def flat(*parts: list[bytes] | str) -> list[bytes | str | None]:
+    return [item for part in parts for item in ([part] if isinstance(part, str) else part)]
+
+
+@pytest.mark.parametrize(("count", "before"), [(6, None), (7, 0), (9, 0), (10, 1), (12, 3), (99, 3)])
+def test_the_last_n_count_a_lost_ledger_by_its_seal(count: int, before: int | None) -> None:
+    """`before`: how many of the ledger before it belong to them; None if not even the lost one does."""
+
+    async def scene(loss: Loss) -> None:
+        first = PAYLOADS[0]
+        expected = flat(*([] if before is None else [first[3 - before :], "gap"]), *PAYLOADS[2:])
+        assert await loss.items(last=count, **LATEST) == expected
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("count", "before"), [(1, 0), (3, 0), (4, 1)])
+def test_the_last_n_of_a_log_whose_last_ledger_is_lost(count: int, before: int) -> None:
+    async def scene(loss: Loss) -> None:
+        assert await loss.items(last=count, **LATEST) == flat(PAYLOADS[2][3 - before :], "gap")
+
+    play(scene, lost=3)
+
+
+@pytest.mark.parametrize("with_times", [True, False])
+def test_a_time_in_a_lost_ledger_is_where_that_begins_or_ends(with_times: bool) -> None:
+    """Its messages may be in the range, so the gap is. What is after it does not count as before the time."""
+
+    async def scene(loss: Loss) -> None:
+        tick = timedelta(microseconds=1)
+        for start in (loss.times[0][2] + tick, loss.times[1][0], loss.times[1][1], loss.times[1][2]):
+            assert await loss.items(start=start, **LATEST) == flat("gap", *PAYLOADS[2:])
+            assert await loss.items(until=start) == flat(PAYLOADS[0], "gap")
+            assert await loss.items(start=start, until=start + tick) == ["gap"]
+            assert await loss.items(start=start, cursor=f"{start:%S-%f}", **LATEST) == flat(
+                "gap", *PAYLOADS[2:]
+            )
+        assert await loss.items(start=loss.times[0][2], **LATEST) == flat(
+            PAYLOADS[0][2:], "gap", *PAYLOADS[2:]
+        )
+        assert await loss.items(start=loss.times[2][0] + tick, **LATEST) == flat(PAYLOADS[2][1:], PAYLOADS[3])
+        assert await loss.items(start=loss.times[3][0] + tick, **LATEST) == flat(PAYLOADS[3][1:])
+
+    play(scene, with_times=with_times)
+
+
+@pytest.mark.parametrize("with_times", [True, False])
+def test_a_time_in_a_last_ledger_that_is_lost(with_times: bool) -> None:
+    async def scene(loss: Loss) -> None:
+        for start in loss.times[3]:
+            assert await loss.items(start=start, **LATEST) == ["gap"]
+            assert await loss.items(until=start) == flat(*PAYLOADS[:3], "gap")
+
+    play(scene, lost=3, with_times=with_times)
+
+
+def test_without_gaps_it_is_data_loss_and_the_way_out_works() -> None:
+    async def scene(loss: Loss) -> None:
+        inside = loss.times[1][1]
+        for wanted in ({"last": 8}, {"start": inside}, {"until": inside}):
+            with pytest.raises(DataLossError, match="read past it with on_data_loss='gap'"):
+                await loss.client.reader(LOG, **{**LATEST, **wanted}).open()
+            assert "gap" in await loss.items(**{**LATEST, **wanted})
+
+    play(scene)
+
+
+def test_a_cursor_is_set_before_what_is_lost() -> None:
+    """It shows to the reader that continues there."""
+
+    async def scene(loss: Loss) -> None:
+        found = await loss.client.set_cursor(LOG, "c", loss.times[1][1])
+        assert found.position == loss.gap
+        assert await loss.items(cursor="c", **LATEST) == flat("gap", *PAYLOADS[2:])
+
+    play(scene)
