@@ -16,6 +16,7 @@ from dlog.testing.checks.history import History, Outcome, content_of
 from dlog.testing.checks.recorder import Recorder
 from dlog.testing.checks.seal_facts import seals_and_times
 from dlog.testing.cluster import SimulatedCluster
+from dlog.testing.swarm.deletion import read_while_deleted
 from dlog.testing.swarm.garbage import garbage_is_deleted
 from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.administrators import OTHER_LOG
@@ -83,6 +84,9 @@ class Verification:
             if self._plan.waits_for_garbage:
                 collected = garbage_is_deleted(client, self._cluster, (self._log, OTHER_LOG))
                 await in_time("garbage is deleted", collected)
+            if self._plan.other_log:
+                read = read_while_deleted(client, OTHER_LOG)
+                self._wrong += await in_time("a log is read while it is deleted", read)
             return history
         finally:
             await client.close()

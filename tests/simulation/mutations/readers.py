@@ -216,6 +216,17 @@ MUTATIONS = (
         (edit("dlog.read.range:_after", ("return next_id(found)", "return found")),),
     ),
     Mutation(
+        "log-being-deleted-reads-as-empty",
+        "A log whose deletion is not finished raises, and is not read as an empty one.",
+        (
+            edit(
+                "dlog.core.tailing:require_readable",
+                ("if record.state is LogState.DELETING:", "if False:"),
+            ),
+        ),
+        plan=focused(**THREE, other_log=True),
+    ),
+    Mutation(
         "trim-is-not-reported",
         "A reader that was asked for gaps reports what it passes over because it was trimmed.",
         (
