@@ -32,6 +32,7 @@ AWAITED: Mapping[str, str] = {
     "Source._entry": "the copy awaits many of them and raises the first error",
     "Draining._pass.<locals>.drain": "the pass awaits all of them and raises the first error",
     "LedgerMaker.create": "the takeover awaits it once the ledgers are fenced, or gives it up for another error",
+    "each.<locals>.work_on": "`each` awaits all of them and raises the first error",
     "RecoveryRunner._read": "the recovery awaits it, except reads after the end of the ledger, which may fail",
     "RecoveryRunner.run": "each `open_with_recovery` of this ledger awaits it",
 }
