@@ -61,6 +61,9 @@ class DiskFile(ReadableFile, Protocol):
         A file that ended before `offset + size` ends there afterwards, filled up with zeros.
         """
 
+    def truncate(self, size: int) -> None:
+        """Give back the space after `size`, if the file has any there. Durable with the next `sync`."""
+
     def sync(self) -> None:
         """Every byte written before this call is durable on return, and so is the file's size."""
 

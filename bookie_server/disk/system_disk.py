@@ -159,6 +159,12 @@ class SystemFile(DiskFile):
         with _translated("make room in", self.path):
             os.posix_fallocate(self._descriptor, offset, size)
 
+    def truncate(self, size: int) -> None:
+        with _translated("truncate", self.path):
+            # Also where it ends at `size`: a `preallocate` that failed may have left space after it.
+            if os.fstat(self._descriptor).st_size >= size:
+                os.ftruncate(self._descriptor, size)
+
     def sync(self) -> None:
         try:
             os.fdatasync(self._descriptor)

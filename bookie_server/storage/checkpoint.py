@@ -10,6 +10,7 @@ Pitfall: docs/pitfalls.md#name-or-mark-not-durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -22,7 +23,7 @@ from bookie_server.journal.files import file_ids, remove_before
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
 from bookie_server.storage.entry_logs.entry_log import EntryLogWriter
 from bookie_server.storage.entry_logs.format import encode_block
-from bookie_server.storage.index import Index, interval_of
+from bookie_server.storage.index import Index, interval_of, tombstones
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.scrub.block_files import BlockFile, block_files
 from bookie_server.storage.segments.places import segment_id
@@ -40,7 +41,10 @@ _Placed = dict[int, list[PlacedBlock]]
 
 @dataclass(frozen=True, slots=True)
 class CheckpointJob:
-    """What one checkpoint has to store. It does not change any more, so it can be repeated."""
+    """What one checkpoint has to store. It can be repeated; `cache` may lose ledgers before that.
+
+    Invariant: those are in `deleted`, and their tombstones in `states`, since the mark passes their entries.
+    """
 
     cache: WriteCache
     states: Sequence[tuple[bytes, bytes]]
@@ -71,8 +75,21 @@ class Checkpointer:
         self._block_bytes_max = block_bytes_max
         self._generation = index.generation()
         self._mark = mark
-        self._placed: tuple[CheckpointJob, _Placed] | None = None
-        """A job that is not done, and where its blocks are already."""
+        self._placed: tuple[WriteCache, _Placed] | None = None
+        """The cache of a job that is not done, and where its blocks are already."""
+
+    def run_or_delete(self, job: CheckpointJob) -> None:
+        """As `run`; if that meets a full disk, the job's deletions are stored, which take next to no space.
+
+        Files in which nothing else lives may be removed then, so that the job has the space that it lacks.
+        """
+        try:
+            self.run(job)
+        except DiskFullError:
+            if job.deleted:
+                with suppress(DiskFullError):
+                    self.with_reserve(partial(self._store_deletions, job))
+            raise
 
     def run(self, job: CheckpointJob) -> None:
         """Execute the job. DiskFullError: not done, no block that the index may name was changed; may be repeated."""
@@ -148,6 +165,19 @@ class Checkpointer:
         self._placed = None
         self._generation += 1
 
+    def _store_deletions(self, job: CheckpointJob) -> None:
+        """Of the generation that is stored: a start replays all records of the job, those of the deletions too."""
+        deleted = tombstones(job.states)
+        try:
+            self._index.put_states(deleted)
+            for ledger_id in job.deleted:
+                self._index.remove_entries(ledger_id)
+            self._index.sync(self._generation)
+        except DiskFullError:
+            self._index.reopen()
+            raise
+        self._state_log.store(self._generation, deleted, {})
+
     def _unmark_limbo(self) -> None:
         try:
             self._index.set_limbo(None)
@@ -160,10 +190,10 @@ class Checkpointer:
 
     def _placed_entries(self, job: CheckpointJob) -> _Placed:
         """Where the job's entries are in the entry log, durably; written now if they are not there yet."""
-        if self._placed is None or self._placed[0] is not job:
+        if self._placed is None or self._placed[0] is not job.cache:
             start = self._writer.end
             try:
-                self._placed = job, self._write_entries(job.cache)
+                self._placed = job.cache, self._write_entries(job.cache)
             except DiskFullError:
                 self._writer.back_to(start)
                 raise

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bookie_server.disk.durable import until_durable
-from bookie_server.errors import StorageError
+from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.buggify import linger
 from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError
@@ -84,12 +84,21 @@ class GarbageCollector:
                     await linger("bookie.slow-deletion")
                     await self._delete(ledger_id)
                     deleted += 1
-            if deleted:
-                await self._storage.checkpoint()
+            full = await self._checkpoint() if deleted else None
             removed = await self._storage.remove_dead_logs()
         except LogStoreError as error:
             return CollectorPass(deleted=deleted, waiting=len(self._missing_since), error=error)
-        return CollectorPass(deleted=deleted, waiting=len(self._missing_since), removed_logs=removed)
+        return CollectorPass(
+            deleted=deleted, waiting=len(self._missing_since), removed_logs=removed, error=full
+        )
+
+    async def _checkpoint(self) -> DiskFullError | None:
+        """Store what was deleted. On a full disk that may have been all that was stored, and files are removed next."""
+        try:
+            await self._storage.checkpoint()
+        except DiskFullError as full:
+            return full
+        return None
 
     async def _ripe(self) -> list[int]:
         """Local ledgers that are missing for the grace time, as many as one pass may delete."""

@@ -405,6 +405,11 @@ def state_of(ledger_id: int, value: bytes) -> StoredLedger:
     return state
 
 
+def tombstones(records: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Those records of `state_record` that are of deleted ledgers."""
+    return [record for record in records if _state_fields(record[1])[0] & _DELETED]
+
+
 def _state_fields(value: bytes) -> tuple[int, ...]:
     if len(value) >= _STATE_VALUE.size:
         fields = _STATE_VALUE.unpack_from(value)

@@ -148,13 +148,24 @@ class StorageMaintenance:
                 self._parts.caches.freeze(), self._parts.states.take_changed(), deleted, self._journal.durable
             )
             self._jobs_made += 1
+        elif self._parts.deleted:
+            self._job = self._without_deleted(self._job)
         self._running = asyncio.get_running_loop().create_task(self._run(self._job))
         return self._running
+
+    def _without_deleted(self, job: CheckpointJob) -> CheckpointJob:
+        """The job without what was deleted since a full disk held it up, and with these deletions."""
+        parts = self._parts
+        deleted, parts.deleted = parts.deleted, []
+        for ledger_id in deleted:
+            job.cache.drop(ledger_id)
+        states = [*job.states, *parts.states.records(deleted)]
+        return replace(job, states=states, deleted=[*job.deleted, *deleted])
 
     async def _run(self, job: CheckpointJob) -> None:
         try:
             await self._journaled()
-            await self._storage_worker.run(partial(self._parts.checkpointer.run, job))
+            await self._storage_worker.run(partial(self._parts.checkpointer.run_or_delete, job))
         except DiskFullError as full:
             self._full = self.shortage = full
             await self._reader.forget_all()

@@ -194,7 +194,7 @@ class Caches:
         self._frozen: WriteCache | None = None
 
     def freeze(self) -> WriteCache:
-        """Swap halves; the returned one changes no more and stays readable until `flushed`."""
+        """Swap halves; the returned one takes no more entries and stays readable until `flushed`."""
         assert self._frozen is None, "one flush at a time"
         self._frozen, self.active = self.active, WriteCache()
         return self._frozen
@@ -226,5 +226,7 @@ class Caches:
         return [found for half in halves for found in half.ranges(ledger_id)]
 
     def drop(self, ledger_id: int) -> None:
-        """Forget a deleted ledger; what is being flushed of it is removed by the next checkpoint."""
+        """Forget a deleted ledger; what is being flushed of it is removed by the next checkpoint, or, if a full disk
+        holds that up, by its next try.
+        """
         self.active.drop(ledger_id)

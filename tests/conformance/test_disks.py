@@ -207,6 +207,7 @@ def script(choose: Random) -> list[tuple[str, tuple[object, ...]]]:
                     ("write", (one, choose.randint(0, 20), choose.randbytes(choose.randint(0, 20)))),
                     ("rewrite", (one, choose.randint(0, 20), choose.randbytes(choose.randint(0, 20)))),
                     ("preallocate", (one, choose.randint(0, 20), choose.randint(1, 20))),
+                    ("truncate", (one, choose.randint(0, 25))),
                     ("read", (one,)),
                     ("rename", (other, Path(other).with_name(choose.choice("ab")))),
                     ("remove", (one,)),
@@ -225,13 +226,15 @@ def answer(disk: Disk, home: Path, call: str, arguments: tuple[object, ...]) -> 
     """What the call returns, or which error it raises."""
     path, *rest = arguments
     try:
-        if call in ("write", "rewrite", "preallocate"):
+        if call in ("write", "rewrite", "preallocate", "truncate"):
             file: DiskFile = (
                 disk.create(home / str(path)) if call == "write" else disk.open_write(home / str(path))
             )
             try:
                 if call == "preallocate":
                     return file.preallocate(*rest)  # type: ignore[arg-type]
+                if call == "truncate":
+                    return file.truncate(*rest), file.size()  # type: ignore[func-returns-value, arg-type]
                 return file.write_at(rest[0], [rest[1]]), file.size()  # type: ignore[list-item, arg-type]
             finally:
                 file.close()

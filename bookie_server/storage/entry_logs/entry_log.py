@@ -140,8 +140,11 @@ class EntryLogWriter:
             self._file.sync()
 
     def back_to(self, end: LogEnd) -> None:
-        """Give up what was appended after `end`; it will be overwritten."""
-        if end.log_id != self.end.log_id:
+        """Give up what was appended after `end`, and its space; what a crash leaves of it will be overwritten."""
+        is_new = end.log_id != self.end.log_id
+        if self._file is not None:
+            self._file.truncate(FILE_HEADER_BYTES if is_new else end.offset)
+        if is_new:
             self.close()
             self._last_id -= 1  # no index has named a block in it
         self.end = end

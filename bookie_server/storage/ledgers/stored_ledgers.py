@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
 from bookie_server.disk.disk import DiskWorker
@@ -73,6 +74,10 @@ class StoredLedgers:
         """Records of all changed states, for a checkpoint that ends in `stored`."""
         self._storing, self._dirty = self._dirty, {}
         return [state_record(state) for state in self._storing.values()]
+
+    def records(self, ledger_ids: Iterable[int]) -> list[tuple[bytes, bytes]]:
+        """Records of changed states, which stay changed: a checkpoint that is under way stores them too."""
+        return [state_record(self._dirty[ledger_id]) for ledger_id in ledger_ids]
 
     def stored(self) -> None:
         """The records last taken are durable."""

@@ -25,7 +25,7 @@ class SimulatedCrash(BaseException):
 class Effect:
     """One change of the disk.
 
-    Kinds: create, write, allocate, sync, rename, remove, mkdir, dirsync, kv.create, kv.write, kv.sync.
+    Kinds: create, write, allocate, truncate, sync, rename, remove, mkdir, dirsync, kv.create, kv.write, kv.sync.
     """
 
     number: int

@@ -10,7 +10,7 @@ from bookie_server.errors import DiskFailedError
 from dlog.testing.disk.image import SECTOR_BYTES
 from dlog.testing.disk.life import Life
 from dlog.testing.disk.media import Media
-from dlog.testing.disk.state import Extend, Inode, Write
+from dlog.testing.disk.state import Extend, Inode, Truncate, Write
 
 
 class SimulatedFile(DiskFile):
@@ -92,6 +92,12 @@ class SimulatedFile(DiskFile):
             raise self._media.full("make room in", self.path)
         if offset + size > len(self._inode.content):
             self._inode.change(Extend(offset + size))
+
+    def truncate(self, size: int) -> None:
+        self._require("truncate", writes=True)
+        if size < len(self._inode.content):
+            self._media.effect(self._life, "truncate", self.path, f"at {size}")
+            self._inode.change(Truncate(size))
 
     def sync(self) -> None:
         self._require("sync")

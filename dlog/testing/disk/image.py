@@ -202,11 +202,12 @@ def torn(inode: Inode, choose: Random) -> bytes:
     content = bytearray(inode.durable)
     whole = choose.randint(0, len(inode.pending))
     by_sector = choose.random() < 0.5
+    truncated = any(isinstance(change, Truncate) for change in inode.pending)
     for change in inode.pending[:whole]:
         # Sectors are written in any order, but not across a truncation: what comes after it is another file.
-        if not by_sector or Truncate() in inode.pending:
+        if not by_sector or truncated:
             apply(content, change)
-    if by_sector and Truncate() not in inode.pending:
+    if by_sector and not truncated:
         _some_sectors(content, inode, choose)
     elif whole < len(inode.pending):
         change = inode.pending[whole]

@@ -26,7 +26,9 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """The file is empty."""
+    """The file ends at `size` or before it."""
+
+    size: int = 0
 
 
 Change = Write | Extend | Truncate
@@ -42,8 +44,8 @@ def apply(content: bytearray, change: Change) -> None:
         case Extend(size):
             if len(content) < size:
                 content.extend(bytes(size - len(content)))
-        case Truncate():
-            content.clear()
+        case Truncate(size):
+            del content[size:]
 
 
 class Inode:

@@ -31,6 +31,9 @@ class ImageFile(DiskFile):
     def preallocate(self, offset: int, size: int) -> None:
         self._content.extend(bytes(max(0, offset + size - len(self._content))))
 
+    def truncate(self, size: int) -> None:
+        del self._content[size:]
+
     def sync(self) -> None: ...
 
     def close(self) -> None: ...

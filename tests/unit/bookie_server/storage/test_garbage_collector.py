@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from bookie_server.errors import DiskFullError
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
 from bookie_server.storage.index import state_record
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -163,6 +164,29 @@ def test_a_deleted_ledger_is_not_collected_again(tmp_path: Path) -> None:
         case.store.existing = {0}
         assert (await case.collector.collect()).deleted == 4
         assert (await case.collector.collect()).deleted == 0
+
+    run_case(tmp_path, body, grace_s=0.0)
+
+
+def test_a_checkpoint_that_meets_a_full_disk_does_not_keep_dead_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they hold is the space that the checkpoint lacks."""
+
+    async def body(case: Case) -> None:
+        async def full() -> None:
+            raise DiskFullError("no space left", path=tmp_path)
+
+        async def remove_dead_logs() -> int:
+            return 3
+
+        monkeypatch.setattr(case.storage, "checkpoint", full)
+        monkeypatch.setattr(case.storage, "remove_dead_logs", remove_dead_logs)
+        case.store.existing = {0}
+        found = await case.collector.collect()
+        monkeypatch.undo()
+        assert (found.deleted, found.removed_logs) == (4, 3)
+        assert isinstance(found.error, DiskFullError)
 
     run_case(tmp_path, body, grace_s=0.0)
 
