@@ -47,13 +47,15 @@ SCRUB_COLUMNS = (
     "damaged ledgers",
     "unindexed blocks",
     "restored blocks",
+    "index damaged",
 )
 
 
 def scrubbed_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
     """Check everything.
 
-    Of a stopped bookie at full speed, with a line for `say` for each damaged block; a running one logs them.
+    Of a stopped bookie at full speed, with a line for `say` for each damaged block and one for the index if it is
+    damaged; a running one logs them.
     """
     result = ask_running(config, Request(Command.SCRUB))
     if result is not None:
@@ -79,6 +81,8 @@ def _whole_pass(
         step = walk.step(position, STEP_BYTES)
         for each in step.damage:
             say(each.reason)
+        if step.index_damage and not found.index_damaged:
+            say(step.index_damage)
         found, position = found.after(step), step.next
     for block in _unindexed(disk, index, paths, mark):
         path = path_of(block.log_id, entry_logs=paths.entry_logs, journal=paths.journal)
@@ -115,6 +119,11 @@ def _replayed(
 
 def require_intact(facts: Row) -> None:
     """StorageError if the check has found damage, or entries that the index has lost and still lacks."""
+    if facts["index_damaged"]:
+        raise StorageError(
+            "the index is damaged, so not every block was checked: run `bookie rebuild-index` "
+            "(docs/operations.md#a-damaged-index), and then this again"
+        )
     blocks = int(str(facts["damaged_blocks"]))
     if blocks:
         raise StorageError(
@@ -152,6 +161,7 @@ def _facts(found: ScrubPass) -> Row:
         "damaged_ledgers": list(found.damaged_ledgers),
         "unindexed_blocks": found.unindexed_blocks,
         "restored_blocks": found.restored_blocks,
+        "index_damaged": found.index_damaged,
     }
 
 

@@ -2,7 +2,7 @@
 
 A JSON document, `docs/formats.md#scrub-record-version-1`. It is never needed: one that is missing, damaged or of a
 newer version means that the next pass begins at the beginning. Earlier builds, which know neither positions in files
-nor what is not in the index, write and expect records without them.
+nor what is not in the index nor that it is damaged, write and expect records without them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class ScrubPass:
     """Intact blocks with entries to which the index did not lead."""
     restored_blocks: int = 0
     """Of these: the index leads to all their entries again."""
+    index_damaged: bool = False
+    """Parts of the index could not be read, so that not every block was checked."""
 
     def after(self, step: Step) -> ScrubPass:
         ledgers = sorted({*self.damaged_ledgers, *(each.ledger_id for each in step.damage)})
@@ -45,6 +47,7 @@ class ScrubPass:
             block_bytes=self.block_bytes + step.block_bytes,
             damaged_blocks=self.damaged_blocks + len(step.damage),
             damaged_ledgers=tuple(ledgers[:LEDGERS_MAX]),
+            index_damaged=self.index_damaged or bool(step.index_damage),
         )
 
     def with_unindexed(self, found: int, restored: int) -> ScrubPass:
@@ -104,4 +107,5 @@ def decode_scrub_pass(fields: Mapping[str, Any]) -> ScrubPass:
         damaged_ledgers=tuple(int(each) for each in fields["damaged_ledgers"]),
         unindexed_blocks=int(fields.get("unindexed_blocks", 0)),
         restored_blocks=int(fields.get("restored_blocks", 0)),
+        index_damaged=bool(fields.get("index_damaged", False)),
     )

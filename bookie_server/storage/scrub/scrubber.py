@@ -4,7 +4,8 @@ A pass has two parts: what the index names, in the files (`walk.py`), and what i
 (`file_walk.py`).
 
 Invariant: what a pass is past was intact then, or its ledger is marked as under-replicated: the scrubber waits for the
-metadata store before it goes on, and remembers a position only after that. A mark may be wrong; a worker reads the
+metadata store before it goes on, and remembers a position only after that. Where the index cannot be read it is not
+known what was there: the pass reports that, and marks nothing for it. A mark may be wrong; a worker reads the
 copies before it writes any (docs/repair.md#how-it-works). So before it marks, the bookie forgets the blocks that it has
 in memory: a worker that got an intact copy from there would clear the mark, and the damage would stay.
 
@@ -51,6 +52,7 @@ _RETRY_S = 10.0
 _NAMED_MAX = 20
 """Damaged blocks of a pass that are logged one by one, and as many restored ones."""
 _WAY_OUT = "what happens now: docs/operations.md#a-damaged-entry-log"
+_INDEX_WAY_OUT = "docs/operations.md#a-damaged-index"
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +197,9 @@ class Scrubber:
         step = await self._worker.run(lambda: self._walk.step(position, STEP_BYTES))
         took_s = now() - began
         self._report(current, step.damage)
-        for log_id in {each.log_id for each in step.damage if each.log_id is not None}:
+        if step.index_damage and not current.index_damaged:
+            logger.warning("%s; %s", step.index_damage, _INDEX_WAY_OUT)
+        for log_id in {each.log_id for each in step.damage}:
             await self._storage.leave_log(log_id)
         if step.damage:
             await self._storage.forget_blocks()
@@ -293,6 +297,8 @@ def _report_pass(done: ScrubPass) -> None:
             done.unindexed_blocks,
             done.restored_blocks,
         )
+    if done.index_damaged:
+        logger.warning("blocks that damaged parts of the index named were not checked; %s", _INDEX_WAY_OUT)
     if done.damaged_blocks:
         logger.warning(
             "scrubbed %d blocks, %d bytes: %d blocks of %d ledgers are damaged, and marked for repair; %s",
@@ -302,5 +308,5 @@ def _report_pass(done: ScrubPass) -> None:
             len(done.damaged_ledgers),
             _WAY_OUT,
         )
-    else:
+    elif not done.index_damaged:
         logger.info("scrubbed %d blocks, %d bytes: nothing is damaged", done.blocks, done.block_bytes)

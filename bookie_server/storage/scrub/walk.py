@@ -3,6 +3,8 @@
 Invariant: nothing is reported for what changed while it was read. What cannot be read is looked up once more: a ledger
 that was deleted in the meantime, or a block that is somewhere else now, is no damage. Neither is a file that cannot be
 opened for lack of descriptors.
+
+Where the index itself is damaged, it is not known what it named: that is no damage of blocks or ledgers.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from bookie_server.disk.disk import Disk
 from bookie_server.errors import BlockDamagedError, StorageError
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block
-from bookie_server.storage.index import ENTRY_MAX, Index, Interval
+from bookie_server.storage.index import Index, Interval
 from bookie_server.storage.storage_paths import StoragePaths
 
 _TRIES = 2
@@ -30,8 +32,8 @@ class Damage:
     first: int
     last: int
     reason: str
-    log_id: int | None = None
-    """The file, as the index numbers it; None where the index itself is damaged."""
+    log_id: int
+    """The file, as the index numbers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Step:
     block_bytes: int
     damage: tuple[Damage, ...]
     next: Position | None
+    index_damage: str = ""
+    """Why the index cannot be read at the step's end, a sentence. What it names next is not checked."""
 
 
 class BlockWalk:
@@ -72,19 +76,17 @@ class BlockWalk:
         finally:
             self._logs.close()
         size = sum(interval.block_bytes for _, interval in found)
-        if isinstance(end, Damage):
-            damage.append(end)
+        if isinstance(end, str):
             ledger_id = start.ledger_id + self._skipped
             self._skipped *= 2
-            return Step(
-                len(found), size, tuple(damage), Position(ledger_id) if ledger_id <= _LEDGER_MAX else None
-            )
+            after = Position(ledger_id) if ledger_id <= _LEDGER_MAX else None
+            return Step(len(found), size, tuple(damage), after, index_damage=end)
         self._skipped = 1
         return Step(len(found), size, tuple(damage), end)
 
     def _intervals(
         self, start: Position, bytes_max: int
-    ) -> tuple[list[tuple[int, Interval]], Position | Damage | None]:
+    ) -> tuple[list[tuple[int, Interval]], Position | str | None]:
         """Intervals to check, and where to go on; or why the index cannot be read at `start`."""
         found: list[tuple[int, Interval]] = []
         left = bytes_max
@@ -96,7 +98,7 @@ class BlockWalk:
                 left -= interval.block_bytes
         except StorageError as error:
             if not found:
-                return found, Damage(start.ledger_id, start.entry_id, ENTRY_MAX, str(error))
+                return found, str(error)
             ledger_id, interval = found[-1]
             return found, Position(ledger_id, interval.first + 1)
         return found, None

@@ -14,7 +14,7 @@ import pytest
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -335,6 +335,26 @@ def test_a_scrubber_reports_what_it_has_restored_and_what_it_has_not(
         await storage.close()
 
     run(main)
+
+
+def test_a_damaged_index_is_reported_once_and_marks_no_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The ids with which the scrubber looks for what can still be read may be those of no ledger."""
+
+    async def main() -> None:
+        storage = await filled(tmp_path)
+        with failing(monkeypatch, "all_intervals", StorageError("the index is damaged")):
+            scrubber = scrubber_of(storage, tmp_path)
+            found = await scrubber.scrub_now()
+            await scrubber.close()
+        assert found.index_damaged
+        assert (found.damaged_blocks, found.damaged_ledgers) == (0, ())
+        await storage.close()
+
+    run(main)
+    assert caplog.text.count("the index is damaged; docs/operations.md#a-damaged-index") == 1
+    assert "what happens now" not in caplog.text
 
 
 def test_files_that_cannot_be_listed_are_not_checked(

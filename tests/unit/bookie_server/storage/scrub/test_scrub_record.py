@@ -25,6 +25,7 @@ LAST = ScrubPass(
     damaged_ledgers=(7,),
     unindexed_blocks=3,
     restored_blocks=2,
+    index_damaged=True,
 )
 RECORD = ScrubRecord(current=ScrubPass(began_ms=9, blocks=1), position=Position(7, 20), last=LAST)
 IN_FILES = replace(RECORD, position=FilePosition(segment_id(3), 512))
@@ -47,6 +48,7 @@ def test_its_bytes_stay_as_they_are() -> None:
             "damaged_ledgers": [],
             "unindexed_blocks": 0,
             "restored_blocks": 0,
+            "index_damaged": False,
         },
         "position": {"ledger_id": 7, "entry_id": 20},
         "last": {
@@ -58,17 +60,18 @@ def test_its_bytes_stay_as_they_are() -> None:
             "damaged_ledgers": [7],
             "unindexed_blocks": 3,
             "restored_blocks": 2,
+            "index_damaged": True,
         },
     }
     assert json.loads(encode_scrub_record(IN_FILES))["position"] == {"log_id": 2**63 + 3, "offset": 512}
 
 
 def test_a_record_of_an_earlier_build_is_read() -> None:
-    """It knew neither positions in files nor what is not in the index."""
+    """It knew neither positions in files nor what is not in the index, nor that this is damaged."""
     fields = json.loads(encode_scrub_record(RECORD))
     for each in (fields["current"], fields["last"]):
-        del each["unindexed_blocks"], each["restored_blocks"]
-    earlier = replace(RECORD, last=replace(LAST, unindexed_blocks=0, restored_blocks=0))
+        del each["unindexed_blocks"], each["restored_blocks"], each["index_damaged"]
+    earlier = replace(RECORD, last=replace(LAST, unindexed_blocks=0, restored_blocks=0, index_damaged=False))
     assert decode_scrub_record(json.dumps(fields).encode()) == earlier
 
 
@@ -81,8 +84,8 @@ def test_anything_else_is_an_empty_record(content: bytes) -> None:
 
 
 def test_a_step_is_counted_and_its_ledgers_are_named_once() -> None:
-    damage = tuple(Damage(ledger_id, 0, 1, "damaged") for ledger_id in (9, 4, 9))
-    after = LAST.after(Step(3, 100, damage, None))
+    damage = tuple(Damage(ledger_id, 0, 1, "damaged", 1) for ledger_id in (9, 4, 9))
+    after = replace(LAST, index_damaged=False).after(Step(3, 100, damage, None))
     assert after == ScrubPass(
         began_ms=1,
         ended_ms=5,
@@ -93,5 +96,12 @@ def test_a_step_is_counted_and_its_ledgers_are_named_once() -> None:
         unindexed_blocks=3,
         restored_blocks=2,
     )
-    many = tuple(Damage(ledger_id, 0, 1, "damaged") for ledger_id in range(2 * LEDGERS_MAX))
+    many = tuple(Damage(ledger_id, 0, 1, "damaged", 1) for ledger_id in range(2 * LEDGERS_MAX))
     assert len(LAST.after(Step(1, 1, many, None)).damaged_ledgers) == LEDGERS_MAX
+
+
+def test_damage_of_the_index_is_no_damage_of_blocks() -> None:
+    before = ScrubPass(began_ms=1)
+    after = before.after(Step(0, 0, (), Position(1), index_damage="damaged"))
+    assert after == replace(before, index_damaged=True)
+    assert after.after(Step(0, 0, (), None)) == after
