@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from bookie_server.address import await_no_other, require_unknown
@@ -152,6 +153,7 @@ class BookieServer:
                 self._config.storage.limbo_check_interval_s,
             )
             self._stack.push_async_callback(limbo.close)
+        _report_missing(storage.missing_files, scrubs=self._config.scrub_interval_s > 0)
         if self._config.scrub_interval_s:
             self.scrubber = self._make_scrubber(storage, marks)
             self._stack.push_async_callback(self.scrubber.close)
@@ -164,6 +166,7 @@ class BookieServer:
             marks,
             ScrubConfig(interval_s=self._config.scrub_interval_s, bytes_per_s=self._config.scrub_bytes_per_s),
             self._environment,
+            begins_anew=bool(storage.missing_files),
         )
 
     async def _instance_id(self) -> str:
@@ -313,6 +316,20 @@ class BookieServer:
             return await worker.run(work)
         finally:
             await worker.close()
+
+
+def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
+    marking = (
+        "its scrubber marks them for repair now" if scrubs else "run `bookie check-copies --full --mark`"
+    )
+    for path in files:
+        logger.error(
+            "%s is missing, and the index leads into it: this bookie cannot read its entries, and %s; put the file "
+            "back while the bookie is stopped, or let `bookie autorecovery` copy them from other bookies: "
+            "docs/operations.md#a-damaged-entry-log",
+            path,
+            marking,
+        )
 
 
 async def _close_listener(listener: asyncio.Server) -> None:

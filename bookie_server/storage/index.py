@@ -286,6 +286,20 @@ class Index:
                 yield log_id
             log_id += 1
 
+    def leads_into(self, log_id: int) -> bool:
+        """Whether an interval of a ledger that is not deleted is in the log. StorageError.
+
+        That a ledger is listed there does not prove it: of what was stored again elsewhere the record stays.
+        """
+        begin, end = _LOG_KEY.pack(b"L", log_id, 0), _STATE_KEY.pack(b"L", log_id + 1)
+        listed = (_LOG_KEY.unpack(key)[2] for key, _ in self._store.scan(begin, end))
+        return any(
+            interval.log_id == log_id
+            for ledger_id in listed
+            if not self._is_deleted(ledger_id)
+            for interval in self.intervals(ledger_id)
+        )
+
     def log_end(self) -> LogEnd | None:
         """Where the next block goes; None before the first checkpoint. IndexVersionError."""
         value = self._store.get(b"E")

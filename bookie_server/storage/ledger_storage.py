@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import lt
+from pathlib import Path
 from struct import Struct
 from typing import TypeAlias, TypeVar
 
@@ -469,6 +470,11 @@ class LedgerStorage(StorageReads):
     def file_walk(self) -> FileWalk:
         """To find what the index has lost, in a worker of the caller's."""
         return FileWalk(self._parts.disk, self._parts.index, self._parts.paths)
+
+    @property
+    def missing_files(self) -> Sequence[Path]:
+        """Files that the index led into when the storage was opened, and that were not there."""
+        return self._parts.missing
 
     async def block_files(self) -> list[BlockFile]:
         """The files with blocks that the index must lead to now. LogStoreError: they are not known."""

@@ -85,7 +85,11 @@ class Scrubber:
         marks: RepairMarks,
         config: ScrubConfig,
         environment: Environment,
+        *,
+        begins_anew: bool = False,
     ) -> None:
+        """`begins_anew`: with a pass now, from its beginning."""
+        self._begins_anew = begins_anew
         self.record = ScrubRecord()
         """What it has done so far; read only."""
         self._storage = storage
@@ -130,15 +134,21 @@ class Scrubber:
             self.record = await self._worker.run(self._load)
         except LogStoreError as error:
             logger.warning("the scrubber begins at the beginning: %s", error)
-        await self._wait(min(_SETTLE_S, self._config.interval_s))
+        if self._begins_anew:
+            self.record = ScrubRecord(current=self._new_pass(), last=self.record.last)
+        else:
+            await self._wait(min(_SETTLE_S, self._config.interval_s))
         while True:
             current = self.record.current
             if current is None:
                 await self._wait(self._due_in_s())
-                current = ScrubPass(began_ms=self._wall_ms())
+                current = self._new_pass()
                 self.record = replace(self.record, current=current, position=BEGINNING)
             await self._finish_pass(current)
             await self._save()
+
+    def _new_pass(self) -> ScrubPass:
+        return ScrubPass(began_ms=self._wall_ms())
 
     async def _wait(self, time_s: float) -> None:
         """For this long, or until a pass is asked for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.reserve import Reserve
@@ -18,6 +19,7 @@ from bookie_server.storage.ledgers.stored_ledgers import StoredLedgers
 from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
+from bookie_server.storage.start.missing_files import missing_files
 from bookie_server.storage.start.versions import require_known_versions
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.storage.write_cache import Caches, WriteCache
@@ -43,6 +45,8 @@ class Parts:
     state_log: StateLog
     deleted: list[int]
     """Ledgers whose index records the next checkpoint removes."""
+    missing: list[Path]
+    """Files that the index led into at the start, and that were not there."""
 
     def close_storage(self) -> None:
         """Close everything but the journal, which has a worker of its own."""
@@ -103,7 +107,21 @@ def _parts(
     writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
     checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max, mark)
     caches, deleted = Caches(cache), recovery.deleted
-    return Parts(disk, paths, index, reserve, states, caches, files, writer, checkpointer, state_log, deleted)
+    missing = missing_files(disk, index, paths)
+    return Parts(
+        disk,
+        paths,
+        index,
+        reserve,
+        states,
+        caches,
+        files,
+        writer,
+        checkpointer,
+        state_log,
+        deleted,
+        missing,
+    )
 
 
 def _settle(

@@ -145,6 +145,19 @@ def test_a_pass_of_the_scrubber_is_asked_for(bookie: BookieProcess) -> None:
     assert "is damaged" in bookie.errors
 
 
+def test_a_start_without_an_entry_log_names_it_and_begins_a_pass(bookie: BookieProcess) -> None:
+    [ledger_id] = create_ledgers(bookie, 1)
+    fill(bookie, [ledger_id])
+    eventually(lambda: live_ledgers(bookie) == [ledger_id])
+    assert bookie.terminate() == 0
+    path = sorted((bookie.data / "ledgers" / "entry-logs").iterdir())[0]
+    path.unlink()
+    bookie.start()
+    eventually(lambda: result(bookie, "scrub", "--status")[-1]["damaged_ledgers"] == [ledger_id])
+    assert bookie.terminate() == 0
+    assert f"{path} is missing, and the index leads into it" in bookie.errors
+
+
 def test_the_index_is_rebuilt_while_the_bookie_serves(bookie: BookieProcess) -> None:
     """Unless a file is damaged: then everything stays as it was."""
     kept, other = create_ledgers(bookie, 2)
