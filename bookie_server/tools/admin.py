@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
-from bookie_server.tools.admin_connection import linked
+from bookie_server.tools.admin_connection import AdminConnection, linked
 from bookie_server.tools.formatting import (
     give_up,
     identity_of,
@@ -26,13 +26,22 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
 from ledger.printing import Row
-from ledger.wire.messages import BookieInfoRequest, BookieInfoResponse, BookieInfoWanted, Operation
+from ledger.wire.messages import (
+    BookieInfoRequest,
+    BookieInfoResponse,
+    BookieInfoWanted,
+    Operation,
+    V3ReadRequest,
+    V3ReadResponse,
+)
 from ledger.wire.status import Status
 
 T = TypeVar("T")
 
 PORT = re.compile("[0-9]{1,5}")
 ANSWER_BYTES_MAX = 64 * 1024
+_NO_LEDGER = 2**63 - 1
+"""The last id that there can be: stores give out ids from 0 on."""
 BOOKIE_COLUMNS = ("bookie", "address", "state")
 
 
@@ -64,24 +73,44 @@ def registered_bookies(metadata: str) -> list[Row]:
 
 
 def bookie_info(address: str) -> Row:
-    """Size and room of a running bookie's disks, in bytes."""
+    """Size and free space of a running bookie's disks in bytes, and whether it is in limbo, None if it does not say."""
     host, _, port = address.rpartition(":")
     if not host or not PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
         raise ConfigurationError(
             f"address {address!r} is not HOST:PORT with a port in 1..65535, for example 127.0.0.1:3181"
         )
-    answer = whole_loop.run(_ask_info(host.strip("[]"), int(port)))
+    answer, in_limbo = whole_loop.run(_ask_info(host.strip("[]"), int(port)))
     total, free = answer.total_bytes or 0, answer.free_bytes or 0
-    return {"bookie": address, "total_bytes": total, "free_bytes": free, "used_bytes": total - free}
+    return {
+        "bookie": address,
+        "in_limbo": in_limbo,
+        "total_bytes": total,
+        "free_bytes": free,
+        "used_bytes": total - free,
+    }
 
 
-async def _ask_info(host: str, port: int) -> BookieInfoResponse:
+async def _ask_info(host: str, port: int) -> tuple[BookieInfoResponse, bool | None]:
     wanted = BookieInfoRequest(requested=BookieInfoWanted.TOTAL_BYTES | BookieInfoWanted.FREE_BYTES)
     async with linked(host, port, ANSWER_BYTES_MAX) as link:
         status, answer = await link.ask(Operation.GET_BOOKIE_INFO, wanted, BookieInfoResponse)
+        in_limbo = await _is_in_limbo(link)
     if status is not Status.EOK or answer is None:
         raise BookieUnavailableError(f"the bookie at {host}:{port} answered {status.name}")
-    return answer
+    return answer, in_limbo
+
+
+async def _is_in_limbo(link: AdminConnection) -> bool | None:
+    """No message says so, but a bookie in limbo denies no ledger, not even one that cannot have been created."""
+    request = V3ReadRequest(ledger_id=_NO_LEDGER, entry_id=0)
+    status, _ = await link.ask(Operation.READ_ENTRY, request, V3ReadResponse)
+    match status:
+        case Status.EUNKNOWNLEDGERSTATE:
+            return True
+        case Status.ENOLEDGER:
+            return False
+        case _:
+            return None
 
 
 def live_ledger_rows(

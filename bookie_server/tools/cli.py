@@ -162,7 +162,7 @@ def info(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show disk space and identity of a bookie.
+    """Show disk space and identity of a bookie, and whether it is in limbo.
 
     Asks the running bookie at HOST:PORT, or reads the directories of a stopped one (--data).
     """
@@ -287,12 +287,13 @@ def rebuild_index(
 
     A running bookie does it while it serves, at the rate of its compactions, and only if nothing is damaged.
 
-    The old index is replaced only when the new one is verified.
+    The old index is replaced only when the new one is verified. Fails if anything was lost: the bookie is in limbo.
     """
-    from bookie_server.tools.rebuilding import rebuilt_facts
+    from bookie_server.tools.rebuilding import rebuilt_facts, require_nothing_lost
 
     facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), repair_cli.say)
     _print_facts(facts, output)
+    require_nothing_lost(facts)
 
 
 @app.command()

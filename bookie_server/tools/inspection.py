@@ -93,13 +93,14 @@ def directory_facts(config: StorageConfig) -> Row:
 def _facts(disk: Disk, config: StorageConfig) -> Row:
     cookie = read_cookie(disk, config.ledger_directory)
     total, free = disk.free_space(config.ledger_directory)
-    ids = ledger_ids(disk, config)
+    ids, in_limbo = _held(disk, config)
     return {
         "bookie": None if cookie is None else cookie.bookie_id,
         "cluster": None if cookie is None else cookie.instance_id,
         "journal_dir": str(config.journal_directory),
         "ledger_dir": str(config.ledger_directory),
         "kept_port": kept_port(disk, config.ledger_directory),
+        "in_limbo": in_limbo,
         "total_bytes": total,
         "free_bytes": free,
         "ledger_count": len(ids),
@@ -169,8 +170,8 @@ def journal_records(disk: Disk, directory: Path, mark: LogMark = FIRST_MARK) -> 
             yield from _records_of(disk, path, start)
 
 
-def ledger_ids(disk: Disk, config: StorageConfig) -> list[int]:
-    """Ledgers that are here and not deleted, ascending."""
+def _held(disk: Disk, config: StorageConfig) -> tuple[list[int], bool]:
+    """Ledgers that are here and not deleted, ascending; whether the next start is in limbo, as far as is noted."""
     opened = _Opened(disk, config)
     try:
         found = set(opened.index.ledger_ids())
@@ -179,7 +180,7 @@ def ledger_ids(disk: Disk, config: StorageConfig) -> list[int]:
                 found.discard(ledger_of(each.body))
             elif each.type is RecordType.LEDGER_KEY:
                 found.add(ledger_of(each.body))
-        return sorted(found)
+        return sorted(found), opened.index.limbo_since() is not None
     finally:
         opened.close()
 

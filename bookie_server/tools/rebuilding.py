@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from bookie_server.control.messages import Command, Request
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.errors import StorageError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.rebuild.new_index import Progress, Rebuilt
 from bookie_server.storage.rebuild.stopped import rebuild_index
@@ -49,9 +50,14 @@ def _of_stopped(config: StorageConfig, say: Callable[[str], None]) -> Rebuilt:
         rebuilt = rebuild_index(disk, config, report)
     for each in rebuilt.lost:
         say(f"lost: {each}")
-    if rebuilt.lost:
-        say(
-            "the bookie is in limbo: it answers unknown for what it cannot find and accepts no new entries; keep it "
-            "until no ledger names it, then format it (docs/operations.md)"
-        )
     return rebuilt
+
+
+def require_nothing_lost(facts: Row) -> None:
+    """StorageError if the new index lacks what the files do not have any more."""
+    if facts["in_limbo"]:
+        raise StorageError(
+            "the index is new, and lacks what is lost: the bookie is in limbo, answers unknown for what it cannot find "
+            "and takes no new entries; start it and keep it running: limbo ends by itself once the workers of "
+            "autorecovery have repaired what it lacks (docs/operations.md#limbo)"
+        )

@@ -108,6 +108,7 @@ def test_info_asks_a_running_bookie(bookie: BookieProcess) -> None:
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["total_bytes"] > facts["free_bytes"] > 0
+    assert facts["in_limbo"] is False
 
 
 def test_info_of_an_unknown_bookie_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> None:

@@ -339,6 +339,7 @@ def test_info_reports_the_owner_of_the_directories(bookie: BookieProcess, killed
     facts = info(bookie)
     assert facts["bookie"] == f"127.0.0.1:{bookie.port}"
     assert facts["kept_port"] == bookie.port
+    assert facts["in_limbo"] is False
     assert facts["ledgers"] == [1, 2]
 
 

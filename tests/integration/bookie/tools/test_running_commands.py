@@ -178,8 +178,15 @@ def test_the_index_is_rebuilt_while_the_bookie_serves(bookie: BookieProcess) -> 
     assert refused.returncode == 1
     assert "the index stays as it is: " in refused.stderr and "is damaged from" in refused.stderr
     bookie.kill()
-    assert run_bookie("rebuild-index", "--data", str(bookie.data)).returncode == 0
+    rebuilt = run_bookie("rebuild-index", "--data", str(bookie.data), "-o", "json")
+    assert rebuilt.returncode == 1
+    assert json.loads(rebuilt.stdout)["in_limbo"]
+    assert "lost: " in rebuilt.stderr and "limbo ends by itself" in rebuilt.stderr
+    stopped = run_bookie("info", "--data", str(bookie.data), "-o", "json")
+    assert json.loads(stopped.stdout)["in_limbo"]
     bookie.start()
+    running = run_bookie("info", f"127.0.0.1:{bookie.port}", "-o", "json")
+    assert json.loads(running.stdout)["in_limbo"]
 
 
 def test_a_pass_puts_back_what_the_index_has_lost(bookie: BookieProcess) -> None:
