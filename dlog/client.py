@@ -56,6 +56,7 @@ from dlog.read.range import Where, read_range
 from dlog.read.reader import Reader
 from dlog.read.resolution import Resolution, resolve
 from dlog.read.slow_polls import SlowPolls
+from dlog.read_ahead_budget import ReadAheadBudget
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
 from dlog.writer_opening import OwnerWait, WriterOpening, owner_wait
@@ -155,6 +156,7 @@ class LogClient:
         # Weak: one that was closed is held by nothing.
         self._caches: WeakKeyDictionary[MetadataCache, None] = WeakKeyDictionary()
         self._slow_polls = SlowPolls(self.ledgers.environment.rng)
+        self._read_ahead = ReadAheadBudget(self.config.read_ahead_bytes_max)
         # A simulated process that is killed closes nothing.
         self._warns = isinstance(self._environment, SystemEnvironment)
         self._releasing: asyncio.Future[None] | None = None
@@ -397,6 +399,7 @@ class LogClient:
             self.name(log),
             read_range(start=start, after=after, until=until, last=last),
             self._slow_polls,
+            self._read_ahead,
             config=config,
             on_trimmed=on_trimmed,
             on_data_loss=on_data_loss,

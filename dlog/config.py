@@ -60,6 +60,13 @@ class LogConfig:
     What a message and its result occupy in memory counts with it: some 300 bytes each, 64 in `append_many`.
     """
 
+    read_ahead_bytes_max: int = 256 * 1024 * 1024
+    """Bytes of encoded entries fetched and not yet returned, of all readers of the client together.
+
+    A reader that has nothing to return fetches even then, but only 64 KiB, or one entry. Entries that several readers
+    return count once for each of them (docs/log-semantics.md#rule-32).
+    """
+
     hold_limit_s: float = 120.0
     """Longest time that an append waits for its outcome; then the writer gives up.
 
@@ -132,6 +139,10 @@ class LogConfig:
             raise ConfigurationError(
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "
                 f"got {self.buffer_bytes_max}"
+            )
+        if self.read_ahead_bytes_max < 1:
+            raise ConfigurationError(
+                f"read_ahead_bytes_max must be at least 1, got {self.read_ahead_bytes_max}"
             )
         if self.deletion_grace_s is not None and not 0 <= self.deletion_grace_s <= _GRACE_S_MAX:
             raise ConfigurationError(

@@ -1,9 +1,10 @@
 """Fetches entries ahead of a reader: executes the steps of `core/tailing`, one after the other.
 
 Invariant (docs/log-semantics.md#rule-26 to #rule-28, #rule-32): the machine decides, this module waits. Fetched entries
-stay within a byte limit. A wait for the log to grow ends with the long poll, with a watch on the log metadata, or at
-the latest with a slow poll. While bookies or the metadata store are unavailable, a reader without `until` that has read
-before waits indefinitely; any other one raises after `unavailable_timeout_s`.
+stay within the reader's byte limit and within that of all readers of the client. A wait for the log to grow ends with
+the long poll, with a watch on the log metadata, or at the latest with a slow poll. While bookies or the metadata store
+are unavailable, a reader without `until` that has read before waits indefinitely; any other one raises after
+`unavailable_timeout_s`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from dlog.read.entry_count import message_count
 from dlog.read.ledgers_ahead import LedgersAhead
 from dlog.read.next_ledger import NextLedger
 from dlog.read.slow_polls import SlowPolls
+from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.buggify import buggify
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError, LogStoreError, UnavailableError
@@ -100,6 +102,7 @@ class Fetcher:
         ledgers: LedgerClient,
         config: ReaderConfig,
         slow_polls: SlowPolls,
+        read_ahead: ReadAheadBudget,
         *,
         password: bytes = b"",
         tail: MessageId = EARLIEST_ID,
@@ -118,6 +121,9 @@ class Fetcher:
         self._slow_polls = slow_polls
         self._ready: deque[Fetched | Gap] = deque()
         self._ready_bytes = 0
+        self._taken_bytes = 0
+        """Of what was taken last, until the next is wanted: the reader returns it one entry after the other."""
+        self._share = read_ahead.open_share()
         self._something_ready = asyncio.Event()
         self._has_capacity = asyncio.Event()
         self._news = RecordNews(self._window)
@@ -126,6 +132,7 @@ class Fetcher:
         self._handle: SharedLedger | None = None
         self._beginning: Beginning | None = None
         """Of the ledger at the position, if it was read ahead and nothing of it was fetched yet."""
+        self._beginning_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._is_abandoned = False
         self._unwatch: Unwatch | None = None
@@ -157,6 +164,9 @@ class Fetcher:
         Raises:
             NotYetError: nothing was fetched before the loop's time `give_up_at`.
         """
+        self._taken_bytes = 0
+        if not self._ready:
+            self._count()
         while not self._ready:
             assert self._task is not None
             if self._task.cancelled():
@@ -165,6 +175,7 @@ class Fetcher:
                 )
                 return None  # closed by another task during this wait
             if self._task.done():
+                self._share.close()
                 self._task.result()
                 return None
             self._something_ready.clear()
@@ -176,7 +187,9 @@ class Fetcher:
         found = self._ready.popleft()
         if isinstance(found, Fetched):
             self._ready_bytes -= found.entry_bytes
+            self._taken_bytes = found.entry_bytes
             self._has_capacity.set()
+        self._count()
         return found
 
     @property
@@ -199,6 +212,7 @@ class Fetcher:
             self._task.cancel()  # once: a second one would end its clean-up
         self._is_abandoned = True
         self._ready.clear()
+        self._share.close()
 
     async def close(self) -> None:
         """Stop fetching and drop what was fetched; on return the task has ended."""
@@ -216,6 +230,8 @@ class Fetcher:
                 self._unwatch()
             self._news.close()
             self._ahead.close()
+            self._beginning = None
+            self._count()
             await self._next_ledger.close()
             await self._close_handle()
 
@@ -301,7 +317,14 @@ class Fetcher:
 
     async def _open_ledger(self, ledger_id: LedgerId) -> None:
         await self._close_handle()
-        self._beginning = await self._ahead.take(ledger_id, self._ready_bytes)
+        self._beginning = None
+        self._ahead.ask_from(ledger_id, self._ready_bytes, self._share.free)
+        self._count()
+        self._beginning = await self._ahead.take(ledger_id)
+        self._beginning_bytes = 0
+        if self._beginning is not None:
+            self._beginning_bytes = sum([len(entry.payload) for entry in self._beginning.entries])
+        self._count()
         if self._beginning is not None:
             self._has_worked = True
             self._machine.on_ledger(ledger_id, readable=self._beginning.last_entry, sealed=True)
@@ -325,16 +348,16 @@ class Fetcher:
         handle = self._open_handle(step.ledger_id)
         first_index = self._machine.position.batch_index
         entries_max = 1 if buggify("reader.small-fetch") else self._config.fetch_entries_max
+        max_bytes = await self._share.ask(self._config.fetch_bytes)
         try:
             run = await handle.read_batch(
-                step.first,
-                max_entries=min(step.last - step.first + 1, entries_max),
-                max_bytes=self._config.fetch_bytes,
+                step.first, max_entries=min(step.last - step.first + 1, entries_max), max_bytes=max_bytes
             )
+            self._fetched(step.ledger_id, first_index, run)
         except EntryNotFoundError:
             self._machine.on_entry_missing(step.ledger_id)
-            return
-        self._fetched(step.ledger_id, first_index, run)
+        finally:
+            self._share.fetched()
 
     def _take_beginning(self, beginning: Beginning, step: ReadEntries) -> bool:
         """Whether the wanted entries were read ahead; they are then fetched."""
@@ -352,6 +375,7 @@ class Fetcher:
         """The handle on the ledger at the position; of one that was read ahead it is made now."""
         if self._beginning is not None and self._beginning.ledger_id == ledger_id:
             self._handle, self._beginning = self._ledgers.open_at(self._beginning), None
+            self._count()
         assert self._handle is not None and self._handle.ledger_id == ledger_id
         return self._handle
 
@@ -359,6 +383,7 @@ class Fetcher:
         self._machine.on_read(ledger_id, run.entries[-1].entry_id)
         self._ready_bytes += run.byte_count
         self._offer(Fetched(ledger_id, first_index, run.entries, run.byte_count, run.decoded))
+        self._count()
 
     async def _count_messages(self, ledger_id: int, entry_id: int) -> None:
         handle = self._open_handle(ledger_id)
@@ -402,6 +427,12 @@ class Fetcher:
             await self._has_capacity.wait()
 
     # ---- parts
+
+    def _count(self) -> None:
+        """Count what is held here, in addition to a fetch under way, in the limit of all readers of the client."""
+        beginning_bytes = 0 if self._beginning is None else self._beginning_bytes
+        held = self._ready_bytes + self._taken_bytes + self._ahead.asked_bytes + beginning_bytes
+        self._share.hold(held, has_ready=self._ready_bytes > 0)
 
     def _next_poll_s(self) -> float:
         poll_s = self._poll_s

@@ -1,7 +1,7 @@
 """Reads the beginnings of the sealed ledgers that a reader comes to next, while it returns those before.
 
 A log of many small ledgers would cost a reader two round trips each. Only ledgers whose seal the record holds are read
-ahead, and only what fits the reader's byte limit with what is fetched already.
+ahead, and only what fits the reader's byte limit with what is fetched already, and the limit of all readers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SealedAhead = Callable[[int], Iterator[ListedLedger]]
 
 
 class LedgersAhead:
-    """Call `take` for each ledger in turn, and `close` in any case."""
+    """Call `ask_from` and then `take` for each ledger in turn, and `close` in any case."""
 
     def __init__(
         self, ledgers: LedgerClient, password: bytes, config: ReaderConfig, upcoming: SealedAhead
@@ -37,28 +37,36 @@ class LedgersAhead:
         )
         self._expected: dict[int, int] = {}
         """Ledgers asked for and not taken yet, in order, with the bytes that they may bring."""
+        self.asked_bytes = 0
+        """What all of these may bring."""
 
-    async def take(self, ledger_id: int, bytes_used: int) -> Beginning | None:
-        """The beginning of the ledger if it was read ahead; None if it must be opened.
+    def ask_from(self, ledger_id: int, bytes_used: int, bytes_free: int) -> None:
+        """Begin to read this ledger and those after it, unless more than half of what was asked for is left.
 
-        `bytes_used`: of the reader's limit. More is asked for as soon as half of what was asked for has been taken.
+        `bytes_used`: of the reader's limit. `bytes_free`: of the limit of all readers.
         """
         while (first := next(iter(self._expected), ledger_id)) < ledger_id:
-            del self._expected[first]  # trimmed since it was asked for
+            self.asked_bytes -= self._expected.pop(first)  # trimmed since it was asked for
             self._closed_ledgers.drop(LedgerId(first))
         if len(self._expected) <= _LEDGERS_MAX // 2:
-            self._ask(ledger_id, bytes_used)
+            self._ask(
+                ledger_id, min(bytes_free, self._config.read_ahead_bytes - bytes_used - self.asked_bytes)
+            )
+
+    async def take(self, ledger_id: int) -> Beginning | None:
+        """The beginning of the ledger if it was read ahead; None if it must be opened."""
         if ledger_id not in self._expected:
             return None
         found = await self._closed_ledgers.take(LedgerId(ledger_id))
-        del self._expected[ledger_id]
+        self.asked_bytes -= self._expected.pop(ledger_id)
         return found
 
     def close(self) -> None:
+        self._expected.clear()
+        self.asked_bytes = 0
         self._closed_ledgers.close()
 
-    def _ask(self, ledger_id: int, bytes_used: int) -> None:
-        left = self._config.read_ahead_bytes - bytes_used - sum(self._expected.values())
+    def _ask(self, ledger_id: int, left: int) -> None:
         wanted: dict[int, int] = {}
         for listed in self._upcoming(max(self._expected, default=ledger_id - 1)):
             assert listed.seal is not None
@@ -69,6 +77,7 @@ class LedgersAhead:
             left -= expected
         if len(wanted) > 1 or (wanted and self._expected):
             self._expected.update(wanted)
+            self.asked_bytes += sum(wanted.values())
             self._closed_ledgers.ask([LedgerId(each) for each in wanted])
 
     def _bytes_of(self, seal: SealFacts) -> int:

@@ -32,6 +32,7 @@ from dlog.read.held_cursor import HeldCursor
 from dlog.read.places import Places
 from dlog.read.range import ReadRange
 from dlog.read.slow_polls import SlowPolls
+from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
@@ -90,6 +91,7 @@ class Reader:
         log: LogName,
         wanted: ReadRange,
         slow_polls: SlowPolls,
+        read_ahead: ReadAheadBudget,
         *,
         config: ReaderConfig | None = None,
         on_trimmed: OnMissing | str = OnMissing.FAIL,
@@ -103,6 +105,7 @@ class Reader:
         self._log = log
         self._wanted = wanted
         self._slow_polls = slow_polls
+        self._read_ahead = read_ahead
         self._cursor_name = None if cursor is None else check_log_name(cursor)
         self._held: HeldCursor | None = None
         require_type("config", config, ReaderConfig, type(None))
@@ -220,6 +223,7 @@ class Reader:
             self._ledgers,
             self._config,
             self._slow_polls,
+            self._read_ahead,
             password=self._password,
             tail=places.confirmed,
             waits_forever=self._until is None,

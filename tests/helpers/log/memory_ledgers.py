@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from dlog.config import LogConfig
 from dlog.format.entry import Codec, ProducerMark, encode_entry
 from dlog.format.message import Columns, Flat
 from dlog.metadata.log_ref import LogRef
@@ -16,6 +17,7 @@ from dlog.read.config import ReaderConfig
 from dlog.read.range import ReadRange
 from dlog.read.reader import Reader
 from dlog.read.slow_polls import SlowPolls
+from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
@@ -195,6 +197,8 @@ class MemoryLog:
         self.ref = ref
         self.ledgers = MemoryLedgers()
         self.nonce = 0
+        self.read_ahead = ReadAheadBudget(LogConfig().read_ahead_bytes_max)
+        """Of all readers."""
 
     @classmethod
     async def create(cls, name: str) -> MemoryLog:
@@ -249,6 +253,7 @@ class MemoryLog:
             ORDERS,
             wanted or ReadRange(),
             SlowPolls(self.ledgers.environment.rng),
+            self.read_ahead,
             config=config or ReaderConfig(),
             **policies,
         )

@@ -31,6 +31,7 @@ SMALLEST = ENTRY_OVERHEAD_BYTES + 1024
 
 EXTREMES: dict[str, tuple[Any, ...]] = {
     "buffer_bytes_max": (1, SMALLEST, 1024 * 1024, 2**40),
+    "read_ahead_bytes_max": (0, 1, 2**40),
     "batching.entry_bytes_max": (SMALLEST, ENTRY_BYTES_MAX),
     "batching.batch_bytes": (1, 2**40),
     "batching.batch_count_max": (1, 2**40),

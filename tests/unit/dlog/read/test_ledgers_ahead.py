@@ -31,6 +31,9 @@ class Asked:
     def drop(self, ledger_id: int) -> None:
         self.dropped.append(ledger_id)
 
+    def close(self) -> None:
+        """There is nothing."""
+
 
 def listed(ledger_id: int, byte_count: int = 0) -> ListedLedger:
     seal = SealFacts(last_entry=0, message_count=1, byte_count=byte_count)
@@ -45,17 +48,22 @@ def ahead(ledgers: list[ListedLedger], config: ReaderConfig | None = None) -> tu
     return LedgersAhead(cast(LedgerClient, asked), b"", config or ReaderConfig(), upcoming), asked
 
 
+async def take(reads: LedgersAhead, ledger_id: int, bytes_used: int, bytes_free: int = 1 << 40) -> Any:
+    reads.ask_from(ledger_id, bytes_used, bytes_free)
+    return await reads.take(ledger_id)
+
+
 async def test_more_is_asked_for_when_half_was_taken() -> None:
     reads, asked = ahead([listed(number) for number in range(1, 401)])
     for ledger_id in range(1, 401):
-        assert await reads.take(ledger_id, 0) == f"beginning of {ledger_id}"
+        assert await take(reads, ledger_id, 0) == f"beginning of {ledger_id}"
     assert [len(each) for each in asked.asks] == [128, 128, 128, 16]
     assert [each for ask in asked.asks for each in ask] == list(range(1, 401))
 
 
 async def test_a_single_ledger_is_opened_as_usual() -> None:
     reads, asked = ahead([listed(1)])
-    assert await reads.take(1, 0) is None
+    assert await take(reads, 1, 0) is None
     assert asked.asks == []
 
 
@@ -63,23 +71,35 @@ async def test_what_is_asked_for_fits_the_limit_with_what_is_fetched() -> None:
     config = ReaderConfig(read_ahead_bytes=10_000, fetch_bytes=4_000)
     ledgers = [listed(number, byte_count=1_900) for number in range(1, 20)]
     reads, asked = ahead(ledgers, config)
-    await reads.take(1, 3_900)
+    await take(reads, 1, 3_900)
     assert asked.asks == [[1, 2, 3]], "2,000 bytes each with the overhead of an entry"
-    await reads.take(2, 7_900)
+    await take(reads, 2, 7_900)
     assert asked.asks == [[1, 2, 3]], "4,000 bytes are asked for and 7,900 fetched"
-    await reads.take(3, 0)
+    await take(reads, 3, 0)
     assert asked.asks == [[1, 2, 3], [4, 5, 6, 7]]
+
+
+async def test_what_is_asked_for_fits_the_limit_of_all_readers() -> None:
+    reads, asked = ahead([listed(number, byte_count=1_900) for number in range(1, 20)])
+    assert await take(reads, 1, 0, 3_999) is None, "a single ledger is opened as usual"
+    assert asked.asks == []
+    assert await take(reads, 2, 0, 6_000)
+    assert asked.asks == [[2, 3, 4]]
+    assert reads.asked_bytes == 4_000
+    assert await take(reads, 3, 0, 1_999)
+    reads.close()
+    assert (asked.asks, reads.asked_bytes) == ([[2, 3, 4]], 0)
 
 
 async def test_of_a_long_ledger_one_fetch_counts() -> None:
     config = ReaderConfig(read_ahead_bytes=10_000, fetch_bytes=4_000)
     reads, asked = ahead([listed(number, byte_count=10**9) for number in range(1, 5)], config)
-    await reads.take(1, 0)
+    await take(reads, 1, 0)
     assert asked.asks == [[1, 2]]
 
 
 async def test_what_was_trimmed_in_between_is_dropped() -> None:
     reads, asked = ahead([listed(number) for number in range(1, 5)])
-    assert await reads.take(1, 0)
-    assert await reads.take(4, 0) == "beginning of 4"
+    assert await take(reads, 1, 0)
+    assert await take(reads, 4, 0) == "beginning of 4"
     assert asked.dropped == [2, 3]
