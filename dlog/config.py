@@ -60,6 +60,13 @@ class LogConfig:
     What a message and its result occupy in memory counts with it: some 300 bytes each, 64 in `append_many`.
     """
 
+    unacknowledged_bytes_max: int = 256 * 1024 * 1024
+    """The same of all writers of the client together, in addition to `buffer_bytes_max` of each.
+
+    A writer may hold a full batch even then, so that it goes on while the bookies of others hang
+    (docs/log-semantics.md#rule-11).
+    """
+
     read_ahead_bytes_max: int = 256 * 1024 * 1024
     """Bytes of encoded entries fetched and not yet returned, of all readers of the client together.
 
@@ -140,9 +147,10 @@ class LogConfig:
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "
                 f"got {self.buffer_bytes_max}"
             )
-        if self.read_ahead_bytes_max < 1:
+        if min(self.unacknowledged_bytes_max, self.read_ahead_bytes_max) < 1:
             raise ConfigurationError(
-                f"read_ahead_bytes_max must be at least 1, got {self.read_ahead_bytes_max}"
+                f"unacknowledged_bytes_max and read_ahead_bytes_max must each be at least 1, got "
+                f"{self.unacknowledged_bytes_max} and {self.read_ahead_bytes_max}"
             )
         if self.deletion_grace_s is not None and not 0 <= self.deletion_grace_s <= _GRACE_S_MAX:
             raise ConfigurationError(

@@ -21,6 +21,7 @@ from dlog.model import LogName, Owner
 from dlog.write.active_ledger import LedgerMaker
 from dlog.write.append_deadline import DeadlineClock
 from dlog.write.append_queue import AppendQueue
+from dlog.write.byte_budget import SharedByteBudget
 from dlog.write.current_owner import CurrentOwner
 from dlog.write.producer_recovery import Producers, find_producers
 from dlog.write.rotation_runner import RotationRunner
@@ -64,6 +65,7 @@ class WriterOpening:
         self._config = config
         self._environment = ledgers.environment
         self._turn_end = TurnEnd()
+        self._budget = SharedByteBudget(config.unacknowledged_bytes_max)
         self._clock = DeadlineClock()
 
     async def open(
@@ -147,6 +149,7 @@ class WriterOpening:
                 self._config,
                 self._environment,
                 self._turn_end,
+                self._budget,
                 epoch=takeover.record.epoch,
                 log=str(ref),
                 last_append_us=last_append_us(takeover.record),
@@ -167,6 +170,7 @@ class WriterOpening:
             tidy=lambda record: self._retention.tidy(ref, record),
             clock=self._clock,
         )
+        rotation.over.add_done_callback(lambda _: queue.close())
         rotation.start()
         # A simulated process that is killed closes nothing.
         return LogWriter(ref, owner, queue, rotation, warns=isinstance(self._environment, SystemEnvironment))

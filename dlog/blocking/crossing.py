@@ -2,6 +2,8 @@
 
 Invariant: calls of one thread keep their order, whichever method they use, because all of them go through one queue.
 What waits to cross counts against the writer's buffer: a call waits while both together hold `buffer_bytes_max`.
+Half of what is left of `unacknowledged_bytes_max` is divided among all writers, so what crosses exceeds that limit by
+half of it at most. While nothing is left, one call of each writer waits to cross, so that it has its turn on the loop.
 
 Invariant: an interrupted call is in the queue or it is not, and the next call wakes the loop if the interrupted one
 has not. For this the loop counts the wakes it has served, and a caller notes the wake it has asked for only after
@@ -56,8 +58,8 @@ class Crossing:
         self._asked = self._served = 0
         self._task: asyncio.Task[None] | None = None
         self._bytes_put = self._bytes_crossed = 0
-        self._free_bytes = writer.buffer_bytes_max
-        """Free bytes of the writer's buffer as of the loop's last count.
+        self._free_bytes = writer.free_bytes
+        """What may wait to cross as of the loop's last count.
 
         What crossed since is not yet in `_bytes_crossed`, so every byte is counted at least once.
         """
@@ -88,13 +90,7 @@ class Crossing:
     def _wait_for_capacity(self, deadline: Deadline | None) -> None:
         if not self._board.wait_until(self._has_capacity, deadline):
             assert deadline is not None
-            held, limit = self._writer.buffered_bytes, self._writer.buffer_bytes_max
-            raise QueueFullError(
-                f"the writer of log {self._writer.log} had no capacity for {deadline.timeout_s:g} s: it holds {held} "
-                f"unacknowledged bytes, the limit is {limit}; wait longer, or raise buffer_bytes_max",
-                queued_bytes=held,
-                queued_bytes_max=limit,
-            )
+            raise self._writer.full_error(deadline.timeout_s or 0.0)
 
     def put_mark(self, call: Call) -> Pending[Any]:
         """Have the loop call this after everything queued, even if nothing new is accepted."""
@@ -135,7 +131,7 @@ class Crossing:
 
     def _has_capacity(self) -> bool:
         crossing_bytes = self._bytes_put - self._bytes_crossed
-        free = crossing_bytes + self._writer.buffered_bytes < self._writer.buffer_bytes_max
+        free = crossing_bytes < self._writer.free_bytes
         return (free and len(self._calls) < _CALLS_MAX // 2) or self._refusal is not None
 
     # ---- the loop
@@ -193,7 +189,7 @@ class Crossing:
         self._count(crossed)
 
     def _count(self, size: int) -> None:
-        self._free_bytes = self._writer.buffer_bytes_max - self._writer.buffered_bytes
+        self._free_bytes = self._writer.free_bytes
         self._bytes_crossed += size
         self._board.changed()
 

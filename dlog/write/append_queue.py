@@ -26,7 +26,7 @@ from dlog.format.producer_snapshot import PRODUCER_BYTES, PRODUCERS_MAX, LastMes
 from dlog.model import Appended, MessageId, MessageIds
 from dlog.write.active_ledger import ActiveLedger
 from dlog.write.append_deadline import AppendDeadline
-from dlog.write.byte_budget import ByteBudget
+from dlog.write.byte_budget import ByteBudget, SharedByteBudget
 from dlog.write.pending_entry import PendingEntry, Waiter
 from dlog.write.producer_entry import ProducerEntry
 from dlog.write.producer_registry import ProducerRegistry
@@ -56,6 +56,7 @@ class AppendQueue:
         "_held",
         "_last_append_us",
         "_loop",
+        "_shared_budget",
         "_tail",
         "_timer",
         "_turn_end",
@@ -72,6 +73,7 @@ class AppendQueue:
         config: LogConfig,
         environment: Environment,
         turn_end: TurnEnd,
+        shared_budget: SharedByteBudget,
         *,
         epoch: int,
         log: str = "",
@@ -100,8 +102,13 @@ class AppendQueue:
         self._last_append_us = last_append_us
         self._loop = asyncio.get_running_loop()
         self._batcher: Batcher[Waiter] = Batcher(self.limits)
-        self._budget = ByteBudget(config.buffer_bytes_max)
+        self._budget = ByteBudget(
+            config.buffer_bytes_max,
+            shared_budget,
+            bytes_min=min(self.limits.batch_bytes, self.limits.entry_bytes_max),
+        )
         self.buffer_bytes_max = config.buffer_bytes_max
+        self._shared_budget = shared_budget
         self._held: deque[PendingEntry] = deque()
         self._active_ledger: ActiveLedger | None = None
         self._entries_in_flight = 0
@@ -147,6 +154,11 @@ class AppendQueue:
     @property
     def buffered_bytes(self) -> int:
         return self._budget.used + self._batcher.open_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that callers may collect now, to append them later: see `ByteBudget.free`."""
+        return self._budget.free(self._batcher.open_bytes)
 
     # ---- appending
 
@@ -410,15 +422,28 @@ class AppendQueue:
             self._timer.cancel()
             self._timer = None
 
+    def close(self) -> None:
+        """The writer has ended: every append has its outcome."""
+        self._budget.close()
+
     def _refuse_if_full(self) -> None:
-        if self._budget.tight:
+        if self._budget.tight and not self._budget.has_capacity():
             self._check_open()
-            raise QueueFullError(
-                f"the writer holds {self.buffered_bytes} unacknowledged bytes, the limit is "
-                f"{self.buffer_bytes_max}: wait for appends to succeed, or raise buffer_bytes_max",
-                queued_bytes=self.buffered_bytes,
-                queued_bytes_max=self.buffer_bytes_max,
-            )
+            raise self.full_error()
+
+    def full_error(self, what: str = " has no capacity") -> QueueFullError:
+        """Which limit has left no capacity. `what`: the beginning of the message, after "the writer"."""
+        who, held, limit, setting = "it holds", self.buffered_bytes, self.buffer_bytes_max, "buffer_bytes_max"
+        shared = self._shared_budget
+        if held < limit and shared.is_full:
+            who, setting = "all writers of the client hold", "unacknowledged_bytes_max"
+            held, limit = shared.used, shared.bytes_max
+        return QueueFullError(
+            f"the writer{what}: {who} {held} unacknowledged bytes, the limit is {limit}; "
+            f"wait for appends to succeed, or raise {setting}",
+            queued_bytes=held,
+            queued_bytes_max=limit,
+        )
 
     def _check_open(self) -> None:
         if self.refusal is not None:

@@ -24,6 +24,7 @@ from dlog.errors import (
     AppendsFailedError,
     CallTimeoutError,
     LogNotFoundError,
+    QueueFullError,
     WriterDeposedError,
 )
 from dlog.format.message import Buffer
@@ -132,6 +133,15 @@ class LogWriter:
     def buffer_bytes_max(self) -> int:
         """Limit of `buffered_bytes`; may be exceeded by an entry or two."""
         return self._queue.buffer_bytes_max
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that callers may collect now, to append them later, within the limits of this and of all writers."""
+        return self._queue.free_bytes
+
+    def full_error(self, waited_s: float) -> QueueFullError:
+        """Which limit has left no capacity for an append that has waited for this time."""
+        return self._queue.full_error(f" of log {self.log} had no capacity for {waited_s:g} s")
 
     @property
     def refusal(self) -> LogStoreError | None:

@@ -243,6 +243,7 @@ class Plan:
                 linger_s=0.001 if self.batching else 0.0,
             ),
             buffer_bytes_max=entry_bytes if self.tight_buffer else 4 * entry_bytes,
+            unacknowledged_bytes_max=entry_bytes // 2 if self.tight_buffer else 16 * entry_bytes,
             read_ahead_bytes_max=16 * KIB if self.tight_buffer else 1024 * KIB,
             candidate_wait_s=0.5 * patience,
             owner_answer_s=0.5 * patience,

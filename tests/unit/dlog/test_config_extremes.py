@@ -31,7 +31,8 @@ SMALLEST = ENTRY_OVERHEAD_BYTES + 1024
 
 EXTREMES: dict[str, tuple[Any, ...]] = {
     "buffer_bytes_max": (1, SMALLEST, 1024 * 1024, 2**40),
-    "read_ahead_bytes_max": (0, 1, 2**40),
+    "unacknowledged_bytes_max": (1, 2**40),
+    "read_ahead_bytes_max": (1, 2**40),
     "batching.entry_bytes_max": (SMALLEST, ENTRY_BYTES_MAX),
     "batching.batch_bytes": (1, 2**40),
     "batching.batch_count_max": (1, 2**40),
@@ -141,5 +142,8 @@ def test_settings_that_no_entry_fits_are_refused() -> None:
         LogConfig(ledger=LedgerClientConfig(entry_bytes_max=100_000))
     with pytest.raises(ConfigurationError, match="send_queue_bytes_max must be"):
         LedgerClientConfig(send_queue_bytes_max=1000)
+    for name in ("unacknowledged_bytes_max", "read_ahead_bytes_max"):
+        with pytest.raises(ConfigurationError, match=f"{name} .*must each be at least 1"):
+            LogConfig(**{name: 0})
     with pytest.raises(ConfigurationError, match="frame_bytes_max must be"):
         LedgerClientConfig(frame_bytes_max=1000)

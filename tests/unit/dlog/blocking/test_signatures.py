@@ -30,7 +30,15 @@ CLASSES = [
 
 ASYNCIO_ONLY = {
     Client: {"start", "name"},  # `connect` starts it; a part of the client
-    Writer: {"submit_nowait", "batch_of", "submit_batch", "start_flush", "closed_error", "undecided_error"},
+    Writer: {
+        "submit_nowait",
+        "batch_of",
+        "submit_batch",
+        "start_flush",
+        "closed_error",
+        "undecided_error",
+        "full_error",
+    },
     Reader: {
         "ack_below",
         "open_by",
@@ -66,6 +74,7 @@ FACTS_OF_ASYNCIO_ONLY = {
         "position",
         "buffered_bytes",
         "buffer_bytes_max",
+        "free_bytes",
         "refusal",
         "batch_limits",
     },

@@ -13,6 +13,7 @@ import pytest
 from dlog.blocking.pending import Pending
 from dlog.blocking.writer import Writer
 from dlog.core.batching import BatchLimits
+from dlog.errors import QueueFullError
 from ledger.config import LedgerClientConfig
 from ledger.errors import LogStoreError
 from tests.helpers.log.blocking_log import blocking_log
@@ -66,6 +67,46 @@ def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, th
         assert len(found) == count * threads
         for pending in found:
             pending.result(timeout=30)
+
+
+@pytest.mark.parametrize("size", [100, 20 * KIB])
+def test_the_limit_of_all_writers_holds_for_what_waits_to_cross(size: int) -> None:
+    """One thread for each of some writers; then all goes. Each writer may have two batches more."""
+    limit, overhead, threads = 1024 * KIB, 300, 8
+    count = 3 * limit // (size + overhead) // threads
+    with blocking_log() as log:
+        client = log.client(unacknowledged_bytes_max=limit, batching=SMALL, ledger=PATIENT)
+        writers = [client.open_writer(f"log-{number}", create=True) for number in range(threads)]
+        log.be_silent()
+        found: list[list[Pending[Any]]] = [[] for _ in writers]
+        callers = [
+            threading.Thread(target=_submit_all, args=(writer, accepted, b"x" * size, count, 0))
+            for writer, accepted in zip(writers, found, strict=True)
+        ]
+        for caller in callers:
+            caller.start()
+        lengths = [_settled_length(accepted) for accepted in found]
+        batches = threads * 2 * (SMALL.batch_bytes // size + 1) * (size + overhead)
+        assert limit // 2 <= sum(lengths) * (size + overhead) <= limit * 3 // 2 + batches
+        log.speak()
+        for caller in callers:
+            caller.join(30)
+        for accepted in found:
+            assert len(accepted) == count
+            for pending in accepted:
+                pending.result(timeout=30)
+
+
+def test_a_call_that_waits_in_vain_names_the_limit() -> None:
+    with blocking_log() as log:
+        client = log.client(unacknowledged_bytes_max=64 * KIB, batching=SMALL, ledger=PATIENT)
+        writer = client.open_writer("orders", create=True)
+        log.be_silent()
+        with pytest.raises(
+            QueueFullError, match=r"orders had no capacity for 0\.1 s: all writers .* raise unack"
+        ):
+            for _ in range(100):
+                writer.submit(b"x" * 10 * KIB, timeout_s=0.1)
 
 
 @pytest.mark.parametrize("count", [3, 3000])

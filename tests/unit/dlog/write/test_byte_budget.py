@@ -7,7 +7,12 @@ import asyncio
 import pytest
 
 from dlog.errors import AppendAbortedError
-from dlog.write.byte_budget import ByteBudget
+from dlog.write.byte_budget import ByteBudget, SharedByteBudget
+
+
+def alone(bytes_max: int) -> ByteBudget:
+    """The only writer of its client."""
+    return ByteBudget(bytes_max, SharedByteBudget(1 << 40), bytes_min=1)
 
 
 async def entrant(room: ByteBudget, name: str, size: int, order: list[str]) -> None:
@@ -24,7 +29,7 @@ async def settled() -> None:
 
 
 async def test_newcomers_queue_after_the_waiting_and_the_just_woken() -> None:
-    room, order = ByteBudget(10), list[str]()
+    room, order = alone(10), list[str]()
     await entrant(room, "first", 10, order)
     tasks = [asyncio.create_task(entrant(room, name, 4, order)) for name in "abcde"]
     await settled()
@@ -40,7 +45,7 @@ async def test_newcomers_queue_after_the_waiting_and_the_just_woken() -> None:
 
 
 async def test_an_entry_larger_than_the_whole_room_enters_an_empty_one() -> None:
-    room, order = ByteBudget(10), list[str]()
+    room, order = alone(10), list[str]()
     await entrant(room, "huge", 50, order)
     waiting = asyncio.create_task(entrant(room, "next", 50, order))
     await settled()
@@ -51,7 +56,7 @@ async def test_an_entry_larger_than_the_whole_room_enters_an_empty_one() -> None
 
 
 async def test_a_cancelled_waiter_gives_its_place_to_the_next() -> None:
-    room, order = ByteBudget(10), list[str]()
+    room, order = alone(10), list[str]()
     await entrant(room, "first", 10, order)
     waiting = asyncio.create_task(entrant(room, "waiting", 4, order))
     woken = asyncio.create_task(entrant(room, "woken", 4, order))
@@ -71,7 +76,7 @@ async def test_a_cancelled_waiter_gives_its_place_to_the_next() -> None:
 
 async def test_newcomers_queue_after_a_cancelled_waiter_that_has_not_run() -> None:
     """It has yet to note that what it was to append is missing, before anything that comes later."""
-    room, order = ByteBudget(10), list[str]()
+    room, order = alone(10), list[str]()
     await entrant(room, "first", 10, order)
 
     async def notes() -> None:
@@ -93,7 +98,7 @@ async def test_newcomers_queue_after_a_cancelled_waiter_that_has_not_run() -> No
 
 async def test_a_woken_entrant_that_takes_nothing_lets_the_next_one_in() -> None:
     """Its message turned out too large, say."""
-    room, order = ByteBudget(10), list[str]()
+    room, order = alone(10), list[str]()
     await entrant(room, "first", 10, order)
 
     async def takes_nothing() -> None:
@@ -108,7 +113,7 @@ async def test_a_woken_entrant_that_takes_nothing_lets_the_next_one_in() -> None
 
 
 async def test_a_closed_budget_refuses_waiting_callers() -> None:
-    room = ByteBudget(10)
+    room = alone(10)
     room.take(10)
     waiting = asyncio.create_task(entrant(room, "waiting", 4, []))
     await settled()
