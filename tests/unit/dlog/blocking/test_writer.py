@@ -60,7 +60,9 @@ def test_the_buffer_limit_holds_for_what_waits_to_cross(size: int, many: int, th
         for caller in callers:
             caller.start()
         accepted = _settled_length(found) * (size + overhead) * max(many, 1)
-        assert limit // 2 <= accepted <= limit * 3 // 2 + threads * size * max(many, 1)
+        # The limit is exceeded by an entry or two, and by what the loop has taken from the crossing for another one.
+        entry_bytes = max(SMALL.batch_bytes // (size + 16), many, 1) * (size + overhead)
+        assert limit // 2 <= accepted <= limit + 3 * entry_bytes + threads * size * max(many, 1)
         log.speak()
         for caller in callers:
             caller.join(30)
