@@ -12,8 +12,9 @@ Pitfall: docs/pitfalls.md#damage-taken-for-a-torn-tail.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.sectors import overlaps, read_around
@@ -75,6 +76,14 @@ class _Content:
     """Zeros before that offset, perhaps, and in place of what is lost."""
     lost: list[range]
     """Sectors that the disk cannot read."""
+
+
+class _Output(Protocol):
+    """Where a walk over a file delivers what it finds."""
+
+    def deliver(self, record: Record) -> None: ...
+
+    def damage_at(self, file_id: int, offset: int, what: str) -> None: ...
 
 
 class _Replay:
@@ -161,7 +170,7 @@ class _Replay:
 class _Walk:
     """One pass over the records of one file."""
 
-    def __init__(self, replay: _Replay, file_id: int, content: _Content, offset: int, sequence: int) -> None:
+    def __init__(self, replay: _Output, file_id: int, content: _Content, offset: int, sequence: int) -> None:
         self._replay = replay
         self._file_id = file_id
         self._content = content.data
@@ -172,6 +181,8 @@ class _Walk:
         self.sequence = sequence
         self.group_start = offset
         self.successor: int | None = None
+        self.next_file: Record | None = None
+        """The record that names the successor."""
         self._resumed_at = 0
         """Behind the last damage: what is before that in the same group cannot be written again."""
         self.lost = False
@@ -195,6 +206,7 @@ class _Walk:
         try:
             if record.type is RecordType.NEXT_FILE:
                 self.successor = ledger_of(record.body)
+                self.next_file = record
             else:
                 self._replay.deliver(record)
         except JournalRecordError as error:
@@ -234,6 +246,77 @@ def replay(
 ) -> ReplayEnd:
     """Hand every record from the mark on to `handle`, in order. JournalDamagedError, JournalVersionError."""
     return _Replay(disk, directory, handle, accept_damage).run(mark)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalDamage:
+    """A part of a journal file in which records may be lost."""
+
+    path: Path
+    start: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"journal file {self.path} is damaged at offset {self.start} ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecords:
+    """What a file holds, in its order, and how it ends."""
+
+    found: list[Record | JournalDamage]
+    """With the NEXT_FILE record."""
+    unfinished: JournalDamage | None
+    """What comes after the last record, unless that is a NEXT_FILE record: damage if another file has records."""
+    sequence: int
+    """Of the next record."""
+    has_successor: bool
+    """Whether it ends with a NEXT_FILE record."""
+
+
+class _Listing:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.found: list[Record | JournalDamage] = []
+
+    def deliver(self, record: Record) -> None:
+        self.end_damage(record.offset)
+        self.found.append(record)
+
+    def damage_at(self, file_id: int, offset: int, what: str) -> None:
+        self.found.append(JournalDamage(self._path, offset, offset, what))
+
+    def end_damage(self, offset: int) -> None:
+        """The damage that was found last, if no record follows it yet, ends there."""
+        if self.found and isinstance(last := self.found[-1], JournalDamage):
+            self.found[-1] = replace(last, end=max(last.start, offset))
+
+
+def list_records(disk: Disk, path: Path, file_id: int, offset: int, sequence: int | None) -> FileRecords:
+    """Every record of a file from `offset` on, as a replay finds them, and the damage between them. Changes nothing.
+
+    `sequence`: of the record at `offset`; None: not known.
+
+    JournalDamagedError: the file's header is damaged. JournalVersionError, DiskFailedError.
+    """
+    content = _read(disk, path, offset)
+    if sequence is None:
+        first = decode_record(content.header, memoryview(content.data), offset)
+        sequence = 0 if first is None else first.sequence
+    listing = _Listing(path)
+    walk = _Walk(listing, file_id, content, offset, sequence)
+    walk.run()
+    if walk.next_file is not None:
+        listing.deliver(walk.next_file)
+    data_end = max(walk.offset, len(content.data.rstrip(b"\0")))
+    listing.end_damage(data_end)
+    if walk.next_file is not None:
+        return FileRecords(listing.found, None, walk.sequence, has_successor=True)
+    rest = JournalDamage(
+        path, walk.offset, data_end, "it ends without a NEXT_FILE record, yet records follow"
+    )
+    return FileRecords(listing.found, rest, walk.sequence, has_successor=False)
 
 
 def reopen_at(disk: Disk, directory: Path, end: ReplayEnd) -> Segment:

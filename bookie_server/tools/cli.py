@@ -169,12 +169,13 @@ def info(
     if address is not None:
         from bookie_server.tools.admin import bookie_info
 
-        facts = bookie_info(address)
+        _print_facts(bookie_info(address), output)
     else:
-        from bookie_server.tools.inspection import directory_facts
+        from bookie_server.tools.inspection import directory_facts, require_whole
 
-        facts = directory_facts(_storage(data, journal_dir, ledger_dir))
-    _print_facts(facts, output)
+        facts, damage = directory_facts(_storage(data, journal_dir, ledger_dir))
+        _print_facts(facts, output)
+        require_whole(damage)
 
 
 @app.command("read-journal")
@@ -184,7 +185,7 @@ def read_journal(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Print every record of a stopped bookie's journal."""
+    """Print every record of a stopped bookie's journal, and parts that are damaged."""
     from bookie_server.tools.inspection import journal_rows
     from ledger.printing import print_stream
 

@@ -1,8 +1,8 @@
 """Offline commands of `bookie`: the files of a stopped bookie as rows to print. Blocks.
 
-The journal is read from its first record to its last good one. A ledger is read from the index and the entry logs,
-together with the records that only the journal's tail has, as a start would replay them. Changes no journal and no
-entry log.
+The journal is read from its first record to its last good one, past damage, which is shown. A ledger is read from the
+index and the entry logs, together with the records that only the journal's tail has, as a start would replay them; if
+that tail is damaged, what was asked for may lack something. Changes no journal and no entry log.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from bookie_server.cookie import read_cookie
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.block import entries_of
 from bookie_server.journal.files import file_ids
 from bookie_server.journal.log_mark import LogMark
@@ -24,11 +25,10 @@ from bookie_server.journal.record import (
     Record,
     RecordType,
     decode_explicit_lac,
-    decode_file_header,
-    decode_record,
     file_name,
     ledger_of,
 )
+from bookie_server.journal.replay import FileRecords, JournalDamage, list_records
 from bookie_server.net.port import kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
@@ -46,10 +46,17 @@ FIRST_MARK = LogMark(0, 0, 0)
 
 
 def journal_rows(config: StorageConfig) -> Iterator[Row]:
-    """One row for each record of the journal."""
+    """One row for each record of the journal, and one for each damaged part."""
     disk = SystemDisk()
     with exclusively(disk, config):
-        for found in journal_records(disk, config.journal_directory):
+        for found in journal_contents(disk, config.journal_directory):
+            if isinstance(found, JournalDamage):
+                yield {
+                    "file": found.path.name,
+                    "offset": found.start,
+                    "damaged_bytes": found.end - found.start,
+                }
+                continue
             yield {
                 "file": found.path.name,
                 "offset": found.offset,
@@ -60,7 +67,12 @@ def journal_rows(config: StorageConfig) -> Iterator[Row]:
 
 
 def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) -> Iterator[Row]:
-    """One row for each entry of the ledger. LedgerNotFoundError if the bookie has no such ledger."""
+    """One row for each entry of the ledger.
+
+    Raises:
+        LedgerNotFoundError: the bookie has no such ledger.
+        JournalDamagedError: after the rows, if the ledger may have more entries in a damaged part of the journal.
+    """
     disk = SystemDisk()
     with exclusively(disk, config):
         for entry_id, entry in ledger_entries(disk, config, ledger_id, first, last):
@@ -83,29 +95,45 @@ def _parts(entry: bytes) -> tuple[int, int | None, bytes]:
     return header.lac, header.length, entry[ENTRY_HEADER_BYTES:]
 
 
-def directory_facts(config: StorageConfig) -> Row:
-    """Whose directories these are, and what they hold."""
+def directory_facts(config: StorageConfig) -> tuple[Row, list[JournalDamage]]:
+    """Whose directories these are, and what they hold; and the damage that may hide ledgers."""
     disk = SystemDisk()
     with exclusively(disk, config):
         return _facts(disk, config)
 
 
-def _facts(disk: Disk, config: StorageConfig) -> Row:
+def require_whole(damage: list[JournalDamage]) -> None:
+    """JournalDamagedError if there is damage that may hide ledgers."""
+    if damage:
+        raise _incomplete(damage, "ledgers may be missing here, or deleted")
+
+
+def _incomplete(damage: list[JournalDamage], what: str) -> JournalDamagedError:
+    first = damage[0]
+    return JournalDamagedError(
+        f"{first}: {what}; `bookie read-journal` shows all that can be read",
+        path=first.path,
+        offset=first.start,
+    )
+
+
+def _facts(disk: Disk, config: StorageConfig) -> tuple[Row, list[JournalDamage]]:
     cookie = read_cookie(disk, config.ledger_directory)
     total, free = disk.free_space(config.ledger_directory)
-    ids, in_limbo = _held(disk, config)
-    return {
+    held = _held(disk, config)
+    facts: Row = {
         "bookie": None if cookie is None else cookie.bookie_id,
         "cluster": None if cookie is None else cookie.instance_id,
         "journal_dir": str(config.journal_directory),
         "ledger_dir": str(config.ledger_directory),
         "kept_port": kept_port(disk, config.ledger_directory),
-        "in_limbo": in_limbo,
+        "in_limbo": held.in_limbo,
         "total_bytes": total,
         "free_bytes": free,
-        "ledger_count": len(ids),
-        "ledgers": ids,
+        "ledger_count": len(held.ledger_ids),
+        "ledgers": held.ledger_ids,
     }
+    return facts, held.damage
 
 
 def _detail(found: FoundRecord) -> str:
@@ -162,16 +190,64 @@ class FoundRecord:
 
 
 def journal_records(disk: Disk, directory: Path, mark: LogMark = FIRST_MARK) -> Iterator[FoundRecord]:
-    """Every good record from the mark on. JournalDamagedError for a file without a good header."""
-    for file_id in file_ids(disk, directory):
-        if file_id >= mark.file_id:
-            path = directory / file_name(file_id)
-            start = mark.offset if file_id == mark.file_id else FILE_HEADER_BYTES
-            yield from _records_of(disk, path, start)
+    """Every good record from the mark on."""
+    return (each for each in journal_contents(disk, directory, mark) if isinstance(each, FoundRecord))
 
 
-def _held(disk: Disk, config: StorageConfig) -> tuple[list[int], bool]:
-    """Ledgers that are here and not deleted, ascending; whether the next start is in limbo, as far as is noted."""
+def journal_contents(
+    disk: Disk, directory: Path, mark: LogMark = FIRST_MARK
+) -> Iterator[FoundRecord | JournalDamage]:
+    """Every good record from the mark on, and the damage between them.
+
+    From the first mark it is that of each file there is: a compaction removes files from between others.
+    """
+    path = directory / file_name(mark.file_id)
+    before: FileRecords | None = None
+    missing = path if mark != FIRST_MARK else None
+    for file_id in (each for each in file_ids(disk, directory) if each >= mark.file_id):
+        path = directory / file_name(file_id)
+        if missing not in (None, path):
+            yield JournalDamage(missing, 0, 0, "it is missing")
+            before = None
+        records = _records_of(disk, path, file_id, mark, before)
+        if before is not None and before.unfinished is not None and records.found:
+            yield before.unfinished
+        for each in records.found:
+            yield FoundRecord(path, each.offset, each) if isinstance(each, Record) else each
+        before = records
+        missing = directory / file_name(file_id + 1) if mark != FIRST_MARK else None
+    if missing is not None and (before is None or before.has_successor):
+        yield JournalDamage(missing, 0, 0, "it is missing")
+
+
+def _records_of(
+    disk: Disk, path: Path, file_id: int, mark: LogMark, before: FileRecords | None
+) -> FileRecords:
+    offset, sequence = FILE_HEADER_BYTES, None
+    if file_id == mark.file_id:
+        offset, sequence = mark.offset, mark.sequence
+    elif mark != FIRST_MARK and before is not None and before.has_successor:
+        sequence = before.sequence
+    try:
+        return list_records(disk, path, file_id, offset, sequence)
+    except JournalDamagedError:
+        damage = JournalDamage(path, 0, len(disk.read_file(path)), "its header is damaged")
+        return FileRecords([damage], unfinished=None, sequence=0, has_successor=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a stopped bookie has."""
+
+    ledger_ids: list[int]
+    """Not deleted, ascending."""
+    damage: list[JournalDamage]
+    """That may hide ledgers, or their deletion."""
+    in_limbo: bool
+    """Whether the next start is in limbo, as far as is noted."""
+
+
+def _held(disk: Disk, config: StorageConfig) -> _Held:
     opened = _Opened(disk, config)
     try:
         found = set(opened.index.ledger_ids())
@@ -180,7 +256,7 @@ def _held(disk: Disk, config: StorageConfig) -> tuple[list[int], bool]:
                 found.discard(ledger_of(each.body))
             elif each.type is RecordType.LEDGER_KEY:
                 found.add(ledger_of(each.body))
-        return sorted(found), opened.index.limbo_since() is not None
+        return _Held(sorted(found), opened.damage, opened.index.limbo_since() is not None)
     finally:
         opened.close()
 
@@ -190,7 +266,8 @@ def ledger_entries(
 ) -> Iterator[tuple[int, bytes]]:
     """Entries from `first` to `last`, ascending, read as they are asked for.
 
-    LedgerNotFoundError if the ledger was never here, StorageError for what cannot be read.
+    LedgerNotFoundError if the ledger was never here, StorageError for what cannot be read. JournalDamagedError, after
+    all that can be read, if entries may be missing.
     """
     opened = _Opened(disk, config)
     try:
@@ -205,7 +282,13 @@ class _Opened:
     def __init__(self, disk: Disk, config: StorageConfig) -> None:
         paths = StoragePaths.of(config)
         mark = read_mark(disk, paths)
-        self.tail = [each.record for each in journal_records(disk, paths.journal, mark)]
+        self.tail: list[Record] = []
+        self.damage: list[JournalDamage] = []
+        for each in journal_contents(disk, paths.journal, mark):
+            if isinstance(each, JournalDamage):
+                self.damage.append(each)
+            else:
+                self.tail.append(each.record)
         self._logs = EntryLogReader(disk, paths)
         self.index = open_index(disk, paths)
 
@@ -218,6 +301,10 @@ class _Opened:
             each for each in self.tail if each.type is not RecordType.NEXT_FILE and _is_of(each, ledger_id)
         ]
         if self.index.state(ledger_id) is None and not mine:
+            if self.damage:
+                raise _incomplete(
+                    self.damage, f"what can be read has no ledger {ledger_id}, the damaged part may"
+                )
             raise LedgerNotFoundError(
                 f"ledger {ledger_id} was never on this bookie: `bookie info --data DIR` lists those that are",
                 ledger_id=ledger_id,
@@ -228,6 +315,8 @@ class _Opened:
             if entry_id != previous:  # a checkpoint may have stored what the tail still has
                 yield entry_id, entry
             previous = entry_id
+        if self.damage:
+            raise _incomplete(self.damage, f"entries of ledger {ledger_id} may be missing here")
 
     def _indexed(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         for interval in self.index.intervals(ledger_id, 0, last):
@@ -239,15 +328,6 @@ class _Opened:
                     entry = block.entry(entry_id)
                     assert entry is not None, "a block holds what it lists"
                     yield entry_id, bytes(entry)
-
-
-def _records_of(disk: Disk, path: Path, offset: int) -> Iterator[FoundRecord]:
-    content = memoryview(disk.read_file(path))
-    header = decode_file_header(bytes(content[:FILE_HEADER_BYTES]), path)
-    while (record := decode_record(header, content, offset)) is not None:
-        found = FoundRecord(path, offset, record)
-        yield found
-        offset = found.next_offset
 
 
 def _is_of(record: Record, ledger_id: int) -> bool:
