@@ -183,20 +183,25 @@ def read_journal(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
+    ledger: Annotated[int | None, typer.Option(help="Print records about this ledger only.", min=0)] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print every record of a stopped bookie's journal, and parts that are damaged."""
     from bookie_server.tools.inspection import journal_rows
     from ledger.printing import print_stream
 
-    print_stream(journal_rows(_storage(data, journal_dir, ledger_dir)), as_json=output is Output.JSON)
+    rows = journal_rows(_storage(data, journal_dir, ledger_dir), ledger)
+    print_stream(rows, as_json=output is Output.JSON)
 
 
 @app.command("read-log")
 def read_log(
     log: Annotated[
         str | None,
-        typer.Argument(help="Name or hexadecimal number of an entry log (default: all).", metavar="LOG"),
+        typer.Argument(
+            help="Name of an entry log or a journal file, or hexadecimal number of an entry log (default: all).",
+            metavar="LOG",
+        ),
     ] = None,
     data: DataOption = None,
     journal_dir: JournalOption = None,
@@ -205,9 +210,9 @@ def read_log(
     entry: Annotated[int | None, typer.Option(help="Print entries with this id only.", min=0)] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Print what the entry logs of a stopped bookie hold, found without the index.
+    """Print what entry logs and journal files of a stopped bookie hold, found without the index.
 
-    Also entries of deleted ledgers, and parts that are damaged.
+    Of journal files what is before the log mark. Also entries of deleted ledgers, and parts that are damaged.
     """
     from bookie_server.tools.entry_log_rows import entry_log_rows
     from ledger.printing import print_stream

@@ -45,8 +45,8 @@ FIRST_MARK = LogMark(0, 0, 0)
 # ---- rows to print
 
 
-def journal_rows(config: StorageConfig) -> Iterator[Row]:
-    """One row for each record of the journal, and one for each damaged part."""
+def journal_rows(config: StorageConfig, ledger_id: int | None = None) -> Iterator[Row]:
+    """One row for each record of the journal, or for each that is about this ledger; and one for each damaged part."""
     disk = SystemDisk()
     with exclusively(disk, config):
         for found in journal_contents(disk, config.journal_directory):
@@ -56,6 +56,8 @@ def journal_rows(config: StorageConfig) -> Iterator[Row]:
                     "offset": found.start,
                     "damaged_bytes": found.end - found.start,
                 }
+                continue
+            if ledger_id is not None and not _is_of(found.record, ledger_id):
                 continue
             yield {
                 "file": found.path.name,
@@ -297,9 +299,7 @@ class _Opened:
         self.index.close()
 
     def entries(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-        mine = [
-            each for each in self.tail if each.type is not RecordType.NEXT_FILE and _is_of(each, ledger_id)
-        ]
+        mine = [each for each in self.tail if _is_of(each, ledger_id)]
         if self.index.state(ledger_id) is None and not mine:
             if self.damage:
                 raise _incomplete(
@@ -333,7 +333,7 @@ class _Opened:
 def _is_of(record: Record, ledger_id: int) -> bool:
     if record.type in (RecordType.ADDS, RecordType.BLOCK):
         return any(each == ledger_id for each, _, _, _ in entries_of(record))
-    return ledger_of(record.body) == ledger_id
+    return record.type is not RecordType.NEXT_FILE and ledger_of(record.body) == ledger_id
 
 
 def _in_tail(records: list[Record], ledger_id: int, first: int, last: int) -> dict[int, bytes]:
