@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from dlog.model import NO_MESSAGE, Appended, Cursor, Message, MessageId, Retention
     from dlog.read.batch import MessageBatch
     from dlog.read.config import ReaderConfig
-    from ledger.config import LedgerClientConfig, Visibility
+    from ledger.config import LedgerClientConfig, Visibility, WireProtocol
     from ledger.model import DigestType, QuorumSizes
+    from ledger.placement.config import PlacementConfig
 
 __all__ = [
     "NO_MESSAGE",
@@ -53,6 +54,7 @@ __all__ = [
     "MessageId",
     "MetadataCache",
     "Pending",
+    "PlacementConfig",
     "Producer",
     "QuorumSizes",
     "Reader",
@@ -60,6 +62,7 @@ __all__ = [
     "Retention",
     "RotationLimits",
     "Visibility",
+    "WireProtocol",
     "Writer",
     "aio",
     "arrow",
@@ -85,6 +88,7 @@ _OWNERS = {
     "MessageId": ("dlog.model", "MessageId"),
     "MetadataCache": ("dlog.blocking.metadata_cache", "MetadataCache"),
     "Pending": ("dlog.blocking.pending", "Pending"),
+    "PlacementConfig": ("ledger.placement.config", "PlacementConfig"),
     "Producer": ("dlog.blocking.producer", "Producer"),
     "QuorumSizes": ("ledger.model", "QuorumSizes"),
     "Reader": ("dlog.blocking.reader", "Reader"),
@@ -92,6 +96,7 @@ _OWNERS = {
     "Retention": ("dlog.model", "Retention"),
     "RotationLimits": ("dlog.core.rotation_triggers", "RotationLimits"),
     "Visibility": ("ledger.config", "Visibility"),
+    "WireProtocol": ("ledger.config", "WireProtocol"),
     "Writer": ("dlog.blocking.writer", "Writer"),
     "connect": ("dlog.blocking.client", "connect"),
     "standalone": ("dlog.local.embedded", "Standalone"),

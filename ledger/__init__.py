@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ledger.errors import LogStoreError
     from ledger.metadata.drivers import open_store, register_driver
     from ledger.model import DigestType, LedgerMetadata, LedgerState, QuorumSizes
+    from ledger.placement.config import PlacementConfig
     from ledger.reading.bookie_reads import Entry
     from ledger.reading.read_handle import ReadHandle
     from ledger.writing.deferred_handle import DeferredWriteHandle
@@ -28,6 +29,7 @@ __all__ = [
     "LedgerMetadata",
     "LedgerState",
     "LogStoreError",
+    "PlacementConfig",
     "QuorumSizes",
     "ReadHandle",
     "Visibility",
@@ -46,6 +48,7 @@ _OWNERS = {
     "LedgerMetadata": "ledger.model",
     "LedgerState": "ledger.model",
     "LogStoreError": "ledger.errors",
+    "PlacementConfig": "ledger.placement.config",
     "QuorumSizes": "ledger.model",
     "ReadHandle": "ledger.reading.read_handle",
     "Visibility": "ledger.config",

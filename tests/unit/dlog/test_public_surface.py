@@ -6,7 +6,14 @@ import pydoc
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 import dlog
 import ledger
@@ -35,6 +42,27 @@ dlog.LogConfig(degraded="refuse")
 def test_the_prompt_completes_public_names_only() -> None:
     assert dir(dlog) == sorted(dlog.__all__)
     assert dir(ledger) == sorted(ledger.__all__)
+
+
+@pytest.mark.parametrize(
+    ("package", "config"),
+    [(dlog, dlog.LogConfig), (ledger, ledger.LedgerClientConfig)],
+    ids=["dlog", "ledger"],
+)
+def test_every_setting_can_be_made_with_public_names(package: ModuleType, config: type) -> None:
+    """Also those of settings within settings."""
+    names = {type(each).__name__ for each in settings_within(config())}
+    assert names <= set(package.__all__)
+
+
+def settings_within(config: Any) -> Iterator[Any]:
+    yield config
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            yield from settings_within(value)
+        elif isinstance(value, Enum):
+            yield value
 
 
 def test_help_shows_the_public_classes() -> None:
