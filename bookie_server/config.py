@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bookie_server.log_output import DEFAULT_LEVEL, check_level
 from bookie_server.net.port import parse_range
 from bookie_server.storage.config import StorageConfig
 from ledger.errors import ConfigurationError
@@ -138,8 +139,11 @@ class BookieConfig:
     """
     repair: RepairConfig = field(default_factory=RepairConfig)
     """Settings of auditor and worker."""
+    log_level: str = DEFAULT_LEVEL
+    """What the log on stderr shows: debug, info, warning or error, and what is worse."""
 
     def __post_init__(self) -> None:
+        check_level(self.log_level)
         if not self.metadata:
             raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
         if not 0 <= self.port <= 65535:

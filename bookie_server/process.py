@@ -21,6 +21,7 @@ from bookie_server.config import BookieConfig
 from bookie_server.control.commands import BookieControl
 from bookie_server.control.server import ControlSocket
 from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.log_output import log_to_stderr
 from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
 from ledger.command_line import say, tell
@@ -48,6 +49,7 @@ def run(config: BookieConfig) -> int:
 
     Raises the process's limit of open files as far as it may. ConfigurationError if that is not enough.
     """
+    log_to_stderr(config.log_level)
     config = _within_descriptors(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return_large_blocks()

@@ -178,7 +178,7 @@ class Connections:
             each.note_progress(loop.time())
             reason = overdue(self.limits, loop.time(), _activity(each))
             if reason is not None:
-                logger.info("closing the connection of %r: it %s", each.address, reason)
+                logger.debug("closing the connection of %r: it %s", each.address, reason)
                 each.abort()
         self.answer_budget.refused = self._relief is not None
         self._sweep_timer = loop.call_later(SWEEP_S, self._sweep)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
-from bookie_server.tools.options import MetadataOption, Output, OutputOption
+from bookie_server.tools.options import LogLevelOption, MetadataOption, Output, OutputOption
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
 from ledger.command_line import Boundary
@@ -109,6 +109,7 @@ def start(
         bool | None,
         typer.Option("--autorecovery", help="Also run auditor and worker, as `bookie autorecovery`."),
     ] = None,
+    log_level: LogLevelOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Run a bookie until SIGTERM. Prints one line when it is ready."""
@@ -128,6 +129,7 @@ def start(
         "bookie_id": bookie_id,
         "network_location": network_location,
         "autorecovery": autorecovery,
+        "log_level": log_level,
     }
     # A file that the command line names goes before the environment.
     variables = {"metadata": "DLOG_METADATA", "port_range": VARIABLE}

@@ -12,7 +12,6 @@ from ledger.environment import Environment
 from ledger.metadata.store import MetadataStore
 from ledger.repair.auditor import Auditor
 from ledger.repair.config import RepairConfig
-from ledger.repair.outcome import LedgerOutcome
 from ledger.repair.worker import Worker
 
 
@@ -27,7 +26,6 @@ async def run_autorecovery(
     environment: Environment,
     config: RepairConfig,
     on_ready: Callable[[], None] = lambda: None,
-    on_outcome: Callable[[LedgerOutcome], None] = lambda outcome: None,
 ) -> None:
     """Stand for auditor and repair what is marked, until cancelled.
 
@@ -43,7 +41,7 @@ async def run_autorecovery(
         name = process_name(environment)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(Auditor(ledgers, config, name).run())
-            tasks.create_task(Worker(ledgers, config, name, on_outcome).run())
+            tasks.create_task(Worker(ledgers, config, name).run())
             on_ready()
     finally:
         await ledgers.close()

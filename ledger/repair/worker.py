@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from ledger.errors import LogStoreError
 from ledger.model import LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.locked_repair import LockedRepair
-from ledger.repair.outcome import LedgerOutcome, sentence
+from ledger.repair.outcome import sentence
 
 _TASKS_MAX = 256
 """Ledgers in hand, most of which wait for the writers of open ones; more stay marked until there is room."""
@@ -50,13 +49,11 @@ class Worker:
         ledgers: LedgerClient,
         config: RepairConfig,
         name: str,
-        on_outcome: Callable[[LedgerOutcome], None] = lambda outcome: None,
     ) -> None:
-        """`name`: in the locks, for display. `on_outcome` is called with each ledger that it has worked on."""
+        """`name`: in the locks, for display."""
         self.progress = WorkerProgress()
         self._ledgers = ledgers
         self._config = config
-        self._on_outcome = on_outcome
         self._locked = LockedRepair(ledgers, config, name)
         self._woken = asyncio.Event()
         self._pauses: dict[LedgerId, _Pause] = {}
@@ -143,7 +140,6 @@ class Worker:
         else:
             self._pause(ledger_id)
         _log.info("%s", sentence(outcome))
-        self._on_outcome(outcome)
 
     def _pause(self, ledger_id: LedgerId) -> None:
         before = self._pauses.get(ledger_id)

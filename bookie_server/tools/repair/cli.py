@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bookie_server.tools.options import MetadataOption, Output, OutputOption
+from bookie_server.tools.options import LogLevelOption, MetadataOption, Output, OutputOption
 
 if TYPE_CHECKING:
     from ledger.printing import Row
@@ -86,18 +86,21 @@ def autorecovery(
             metavar="FILE",
         ),
     ] = None,
+    log_level: LogLevelOption = None,
 ) -> None:
     """Run auditor and worker until SIGTERM: mark the ledgers of lost bookies and copy what is marked.
 
-    Run it on several machines: one is the auditor, all of them copy. Prints one line when it is ready, and one for each
-    ledger that it has worked on.
+    Run it on several machines: one is the auditor, all of them copy. Prints one line when it is ready, and logs one for
+    each ledger that it has worked on.
     """
     from bookie_server.config_file import make_repair_config, read_settings
+    from bookie_server.log_output import DEFAULT_LEVEL, check_level
     from bookie_server.tools.repair.daemon import run
 
     flags = {"lost_bookie_delay_s": lost_bookie_delay, "open_ledger_grace_s": grace, "bytes_per_s": rate}
     settings = read_settings(config) if config is not None else {}
-    raise typer.Exit(run(metadata, make_repair_config(settings, flags)))
+    level = check_level(log_level if log_level is not None else settings.get("log_level", DEFAULT_LEVEL))
+    raise typer.Exit(run(metadata, make_repair_config(settings, flags), level))
 
 
 def under_replicated(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:

@@ -1,24 +1,22 @@
-"""`bookie autorecovery` as a process: event loop, signals, the ready line, a line for each ledger, the exit code."""
+"""`bookie autorecovery` as a process: event loop, signals, the ready line, the exit code."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
-import sys
 
+from bookie_server.log_output import log_to_stderr
 from ledger import whole_loop
-from ledger.command_line import DONE, say, tell
+from ledger.command_line import DONE, tell
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.repair.autorecovery import process_name, run_autorecovery
 from ledger.repair.config import RepairConfig
-from ledger.repair.outcome import sentence
 
 
-def run(metadata: str, config: RepairConfig) -> int:
+def run(metadata: str, config: RepairConfig, log_level: str) -> int:
     """Repair until SIGTERM or SIGINT; the exit code."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="bookie: %(message)s")
+    log_to_stderr(log_level)
     return whole_loop.run(_serve(metadata, config))
 
 
@@ -33,7 +31,6 @@ async def _serve(metadata: str, config: RepairConfig) -> int:
                 environment,
                 config,
                 on_ready=lambda: tell(f"autorecovery {process_name(environment)} is ready"),
-                on_outcome=lambda outcome: say("bookie", sentence(outcome)),
             )
         )
         for each in (signal.SIGTERM, signal.SIGINT):

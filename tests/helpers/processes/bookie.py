@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.helpers.repository import ROOT
 
+LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ([A-Z]+) (.*)$", re.MULTILINE)
 READY = re.compile(r"bookie (\S+):(\d+) is ready")
 PATIENCE_S = 30.0
 SMALL_FILES: dict[str, object] = {"journal_segment_bytes": 8 << 20, "reserve_bytes": 1 << 20}
@@ -47,6 +48,11 @@ class BookieProcess:
         self.errors = ""
         """What all its runs so far wrote to stderr."""
         self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What all its runs so far logged from WARNING on, without time and level."""
+        return [found[2] for found in LOG_LINE.finditer(self.errors) if found[1] != "INFO"]
 
     @property
     def pid(self) -> int:

@@ -94,7 +94,7 @@ def test_a_crowd_beyond_the_hard_limit_costs_no_other_client_anything(
             refused_count = sum(map(closed, peers))
         work(honest, range(400, 500))
     assert limited.terminate() == 0
-    reports = [line for line in limited.errors.splitlines() if "refused" in line]
+    reports = [line for line in limited.warnings if "refused" in line]
     assert len(reports) <= 2, "once in a while and at the end, not for each connection"
     assert sum(int(re.search(rf"refused (\d+) .*{STRANGER}", line)[1]) for line in reports) == refused_count
 
@@ -117,7 +117,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one(limited: BookieProcess) -> Non
         work(honest, range(100))
         assert not any(map(closed, peers))
     assert limited.terminate() == 0
-    assert limited.errors == ""
+    assert limited.warnings == []
 
 
 def test_too_few_descriptors_are_refused_with_a_sentence(limited: BookieProcess) -> None:
@@ -157,6 +157,6 @@ def test_a_bookie_without_descriptors_goes_on_and_reports_it(limited: BookieProc
     with RawClient(limited.port) as honest:
         assert read_answer(honest.ask(read(1, next_id - 1))).status is Status.EOK
     assert limited.terminate() == 0
-    said = limited.errors.splitlines()
+    said = limited.warnings
     assert re.match("read-only until files can be opened again: .*too many open files", said[0]), said
     assert said[-1].startswith("writable again"), said

@@ -92,7 +92,7 @@ def test_garbage_is_logged_with_the_address_once_a_minute(bookie: BookieProcess)
             hostile.send(b"GET / HTTP/1.1\r\n\r\n")
             hostile.expect_close()
     assert bookie.terminate() == 0
-    one, more = bookie.errors.splitlines()
+    one, more = bookie.warnings
     assert "closed the connection of 127.0.0.1, which sent no valid request: " in one
     assert "closed 19 more connections that sent no valid request, 19 of them from 127.0.0.1" in more
 

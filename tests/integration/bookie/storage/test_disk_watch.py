@@ -51,7 +51,7 @@ def test_the_bookie_turns_read_only_and_back(metadata: str, small_disk: Path) ->
             eventually(lambda: states() == ["writable"])
             assert add_answer(client.ask(add(1, 1))).status is Status.EOK
         bookie.terminate()
-        assert [line.split(":")[0] for line in bookie.errors.splitlines()] == [
+        assert [line.split(":")[0] for line in bookie.warnings] == [
             "read-only because a disk is nearly full",
             "writable again",
         ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.processes.bookie import BookieProcess, run_bookie
+from tests.helpers.processes.bookie import LOG_LINE, BookieProcess, run_bookie
 
 pytestmark = pytest.mark.integration
 
@@ -117,3 +117,16 @@ def test_info_of_an_unknown_bookie_fails_clearly(bookie: BookieProcess, tmp_path
     assert done.returncode == 1
     assert "no bookie answers" in done.stderr
     assert "start the bookie" in done.stderr
+
+
+def test_a_log_has_time_and_level_and_shows_what_is_asked_for(metadata: str, tmp_path: Path) -> None:
+    """A scrub that finds nothing is INFO."""
+    shown = BookieProcess(metadata, tmp_path / "shown")
+    hidden = BookieProcess(metadata, tmp_path / "hidden", log_level="warning")
+    for each in (shown, hidden):
+        each.start()
+        assert run_bookie("scrub", "--data", str(each.data)).returncode == 0
+        assert each.terminate() == 0
+    lines = [LOG_LINE.fullmatch(line) for line in shown.errors.splitlines()]
+    assert lines and all(line is not None and line[1] == "INFO" for line in lines), shown.errors
+    assert hidden.errors == ""
