@@ -20,6 +20,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def with_words(row: Row) -> Row:
+    """The row for text, with each list as its values and spaces between them: names of bookies are copied."""
+    return {
+        name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in row.items()
+    }
+
+
 def print_json(value: object) -> None:
     """One JSON document."""
     sys.stdout.write(json.dumps(value, ensure_ascii=_needs_ascii(), indent=2) + "\n")

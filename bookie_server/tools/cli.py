@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -234,11 +234,12 @@ def list_ledgers(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """List the ledgers of a cluster."""
-    from bookie_server.tools.ledger_list import ledger_list
+    from bookie_server.tools.ledger_list import ledger_list, text_row
     from ledger.printing import print_stream
 
+    as_json = output is Output.JSON
     with closing(ledger_list(metadata, with_metadata=meta, bookie=only)) as rows:
-        print_stream(rows, as_json=output is Output.JSON)
+        print_stream(rows if as_json else map(text_row, rows), as_json=as_json)
 
 
 @app.command("read-ledger")
@@ -346,13 +347,13 @@ def space(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show live and dead bytes of a bookie's entry logs and journal files."""
-    from bookie_server.tools.space import FILE_COLUMNS, LEDGER_COLUMNS, file_rows, ledger_rows
+    from bookie_server.tools.space import FILE_COLUMNS, LEDGER_COLUMNS, file_rows, ledger_rows, text_row
 
     storage = _storage(data, journal_dir, ledger_dir)
     if ledgers:
         _print_rows(LEDGER_COLUMNS, ledger_rows(storage), output)
     else:
-        _print_rows(FILE_COLUMNS, file_rows(storage), output)
+        _print_rows(FILE_COLUMNS, file_rows(storage), output, text_row)
 
 
 @app.command()
@@ -378,7 +379,7 @@ def compact(
 
     storage = _storage(data, journal_dir, ledger_dir, config)
     if dry_run:
-        _print_rows(space.FILE_COLUMNS, space.compactable_rows(storage, threshold), output)
+        _print_rows(space.FILE_COLUMNS, space.compactable_rows(storage, threshold), output, space.text_row)
         return
     facts, refusal = space.compact(storage, threshold)
     _print_facts(facts, output)
@@ -415,13 +416,16 @@ repair_cli.register(app)
 placement_cli.register(app)
 
 
-def _print_rows(columns: Sequence[str], rows: list[Row], output: Output) -> None:
+def _print_rows(
+    columns: Sequence[str], rows: list[Row], output: Output, text_row: Callable[[Row], Row] = lambda row: row
+) -> None:
+    """`text_row`: a row as people read it."""
     from ledger.printing import print_json, print_table
 
     if output is Output.JSON:
         print_json(rows)
     else:
-        print_table(columns, [list(row.values()) for row in rows])
+        print_table(columns, [list(text_row(row).values()) for row in rows])
 
 
 def _print_facts(facts: Row, output: Output) -> None:

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Generator
 from ledger import whole_loop
 from ledger.errors import LedgerNotFoundError, MetadataFormatError
 from ledger.metadata.drivers import open_store
+from ledger.metadata.known_bookies import require_known
 from ledger.metadata.store import MetadataStore
-from ledger.model import LedgerId, LedgerMetadata, check_bookie_id
+from ledger.model import BookieId, LedgerId, LedgerMetadata, check_bookie_id
 from ledger.printing import Row
 
 _AT_ONCE = 200
@@ -22,21 +23,26 @@ def ledger_list(metadata: str, *, with_metadata: bool, bookie: str | None) -> Ge
 
     Raises:
         InvalidNameError: `bookie` is not a bookie id.
+        RecordNotFoundError: no ledger names `bookie`, and the cluster does not know it either.
     """
     member = None if bookie is None else check_bookie_id(bookie)
     with whole_loop.runner() as runner:
         store = runner.run(open_store(metadata))
         rows = _rows(store, with_metadata=with_metadata, member=member)
+        found = False
         try:
             while (row := runner.run(anext(rows, None))) is not None:
+                found = True
                 yield row
+            if member is not None and not found:
+                runner.run(require_known(store, member))
         finally:
             runner.run(rows.aclose())
             runner.run(store.close())
 
 
 async def _rows(
-    store: MetadataStore, *, with_metadata: bool, member: str | None
+    store: MetadataStore, *, with_metadata: bool, member: BookieId | None
 ) -> AsyncGenerator[Row, None]:
     if not with_metadata and member is None:
         async for ledger_id in store.ledger_ids():
@@ -54,7 +60,7 @@ async def _rows(
 
 
 async def _read(
-    store: MetadataStore, ledger_ids: list[LedgerId], *, with_metadata: bool, member: str | None
+    store: MetadataStore, ledger_ids: list[LedgerId], *, with_metadata: bool, member: BookieId | None
 ) -> list[Row]:
     rows: list[Row] = []
     glanced = await store.glance_at_ledgers(ledger_ids) if ledger_ids else {}
@@ -82,5 +88,16 @@ def _facts(ledger_id: LedgerId, metadata: LedgerMetadata) -> Row:
         "last_entry": metadata.last_entry if metadata.closed else None,
         "bytes": metadata.length if metadata.closed else None,
         "created_ms": metadata.created_ms,
-        "fragments": " ".join(f"{each.first_entry}:{','.join(each.ensemble)}" for each in metadata.fragments),
+        "fragments": [
+            {"first_entry": each.first_entry, "ensemble": list(each.ensemble)} for each in metadata.fragments
+        ],
     }
+
+
+def text_row(row: Row) -> Row:
+    """The row for text: each fragment as FIRST_ENTRY:BOOKIE,BOOKIE."""
+    fragments = row.get("fragments")
+    if not isinstance(fragments, list):
+        return row
+    words = [f"{each['first_entry']}:{','.join(each['ensemble'])}" for each in fragments]
+    return {**row, "fragments": " ".join(words)}

@@ -54,6 +54,11 @@ def compactable_rows(config: StorageConfig, threshold: float) -> list[Row]:
     return [_file_row(each) for each in select(_files(config), threshold, _UNLIMITED, _UNLIMITED).files]
 
 
+def text_row(row: Row) -> Row:
+    """The row for text: the live part with two digits."""
+    return {**row, "live_part": f"{row['live_part']:.2f}"}
+
+
 def _live_bytes(files: Sequence[FileSpace]) -> dict[int, int]:
     return {ledger_id: sum(in_files.values()) for ledger_id, in_files in live_by_ledger(files).items()}
 
@@ -64,7 +69,7 @@ def _file_row(file: FileSpace) -> Row:
         "bytes": file.file_bytes,
         "live_bytes": file.live_bytes,
         "dead_bytes": file.dead_bytes,
-        "live_part": f"{file.live_part:.2f}",
+        "live_part": round(file.live_part, 4),
         "ledgers": len(file.ledgers),
     }
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ledger.client import LedgerClient
 from ledger.errors import AlreadyExistsError, NotEnoughBookiesError, RecordNotFoundError
+from ledger.metadata.known_bookies import require_known
 from ledger.model import BookieId, LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth
@@ -86,7 +87,7 @@ class Draining:
         done = Drained(self._bookie_id)
         ledger_ids = await self._dependent()
         if not ledger_ids:
-            await self._require_known()
+            await require_known(self._ledgers.store, self._bookie_id)
         while ledger_ids:
             done.ledgers += len(ledger_ids)
             await self._drain(ledger_ids, done)
@@ -115,7 +116,7 @@ class Draining:
         done = Drained(self._bookie_id)
         ledger_ids = await self._dependent()
         if not ledger_ids:
-            await self._require_known()
+            await require_known(self._ledgers.store, self._bookie_id)
         done.ledgers = len(ledger_ids)
         for number, ledger_id in enumerate(ledger_ids, 1):
             outcome = await self._locked.look(ledger_id, self._scope)
@@ -185,20 +186,6 @@ class Draining:
                 f"bookie {self._bookie_id} is running and writable: stop it first, or new ledgers would choose it",
                 bookie_id=self._bookie_id,
             )
-
-    async def _require_known(self) -> None:
-        """For a bookie that no ledger names: without a cookie and a registration its id is probably mistyped."""
-        store = self._ledgers.store
-        if (await store.bookies()).find(self._bookie_id) is not None:
-            return
-        try:
-            await store.read_cookie(self._bookie_id)
-        except RecordNotFoundError as error:
-            raise RecordNotFoundError(
-                f"the cluster knows no bookie {self._bookie_id}: it has no cookie, is not registered, and no ledger "
-                "names it; either the id is wrong, or the bookie was decommissioned",
-                key=self._bookie_id,
-            ) from error
 
     async def _require_places(self) -> None:
         bookies = await self._ledgers.store.bookies()

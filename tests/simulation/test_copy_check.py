@@ -66,7 +66,7 @@ def test_a_ledger_is_not_called_marked_if_its_bookie_merely_does_not_answer() ->
             bookie.pause()
             rows = findings(await RepairClient(ledgers, QUICK).check_copies(mark=True))
             (row,) = rows
-            assert row["missing"] == "" and f"{bookie.bookie_id} does not answer" in str(row["finding"])
+            assert row["missing"] == [] and f"{bookie.bookie_id} does not answer" in str(row["finding"])
             assert await unmarked(ledgers)
             with pytest.raises(
                 CopiesMissingError, match=r"^it is unknown whether 1 ledger lacks copies: see its finding"
@@ -79,18 +79,18 @@ def test_a_ledger_is_not_called_marked_if_its_bookie_merely_does_not_answer() ->
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        (("b:1",), "1 ledger lacks copies: marked for the workers"),
-        (("b:1", "b:2"), "2 ledgers lack copies: marked for the workers"),
-        (("", ""), "it is unknown whether 2 ledgers lack copies: see their findings, and check again"),
+        ((["b:1"],), "1 ledger lacks copies: marked for the workers"),
+        ((["b:1"], ["b:2"]), "2 ledgers lack copies: marked for the workers"),
+        (([], []), "it is unknown whether 2 ledgers lack copies: see their findings, and check again"),
         (
-            ("b:1", ""),
+            (["b:1"], []),
             "1 ledger lacks copies: marked for the workers; it is unknown whether 1 other ledger lacks copies: "
             "see its finding, and check again",
         ),
     ],
 )
 def test_ledgers_that_lack_copies_and_unknown_ones_are_counted_apart(
-    missing: tuple[str, ...], message: str
+    missing: tuple[list[str], ...], message: str
 ) -> None:
     with pytest.raises(CopiesMissingError) as raised:
         require_none([{"missing": each} for each in missing], marked=True)

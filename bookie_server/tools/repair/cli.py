@@ -106,13 +106,13 @@ def autorecovery(
 def under_replicated(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
     """List the ledgers that are marked because copies are missing."""
     from bookie_server.tools.repair.work import MARK_COLUMNS, marked_ledgers
-    from ledger.printing import print_json, print_table
+    from ledger.printing import print_json, print_table, with_words
 
     rows = marked_ledgers(metadata)
     if output is Output.JSON:
         print_json(rows)
     else:
-        print_table(MARK_COLUMNS, [list(row.values()) for row in rows])
+        print_table(MARK_COLUMNS, [list(with_words(row).values()) for row in rows])
 
 
 def recover(
@@ -172,13 +172,13 @@ def check_copies(
     Fails if there are any. Without --mark nothing is changed.
     """
     from bookie_server.tools.repair.work import FINDING_COLUMNS, checked, require_none
-    from ledger.printing import print_json, print_table
+    from ledger.printing import print_json, print_table, with_words
 
     rows = checked(metadata, full=full, mark=mark, say=say)
     if output is Output.JSON:
         print_json(rows)
     elif rows:
-        print_table(FINDING_COLUMNS, [list(row.values()) for row in rows])
+        print_table(FINDING_COLUMNS, [list(with_words(row).values()) for row in rows])
     require_none(rows, marked=mark)
 
 

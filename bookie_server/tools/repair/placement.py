@@ -71,7 +71,7 @@ def explained(
 
 
 def _chosen(policy: PlacementPolicy, ensemble: Sequence[BookieId], quorum: QuorumSizes) -> Row:
-    return {"ensemble": " ".join(ensemble), "spread": policy.adherence(ensemble, quorum).value}
+    return {"ensemble": list(ensemble), "spread": policy.adherence(ensemble, quorum).value}
 
 
 def _location(policy: PlacementPolicy, bookie_id: BookieId) -> str | None:
@@ -106,7 +106,7 @@ def narrow_ledgers(metadata: str, config: PlacementConfig, say: Callable[[str], 
                 {
                     "ledger": each.ledger_id,
                     "first_entry": each.first_entry,
-                    "ensemble": " ".join(each.ensemble),
+                    "ensemble": list(each.ensemble),
                     "racks": len(known),
                     "zones": len({zone_of(location) for location in known}),
                 }

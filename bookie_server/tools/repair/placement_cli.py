@@ -59,7 +59,7 @@ def placement(
     from bookie_server.config_file import make_placement_config, read_settings
     from bookie_server.tools.repair.placement import explained, narrow_ledgers
     from ledger.model import QuorumSizes
-    from ledger.printing import print_facts, print_json, print_table
+    from ledger.printing import print_facts, print_json, print_table, with_words
 
     mapping = None if rack_mapping is None else str(rack_mapping)
     flags = {"mapping_file": mapping, "racks_min": racks, "zones_min": zones, "enforce": enforce}
@@ -73,7 +73,7 @@ def placement(
         print_json(report.as_row())
     else:
         if report.rows:
-            print_table(tuple(report.rows[0]), [list(row.values()) for row in report.rows])
-        print_facts(report.facts)
+            print_table(tuple(report.rows[0]), [list(with_words(row).values()) for row in report.rows])
+        print_facts(with_words(report.facts))
     if report.error is not None:
         raise report.error

@@ -30,7 +30,7 @@ def marked_ledgers(metadata: str) -> list[Row]:
         return [
             {
                 "ledger": mark.ledger_id,
-                "missing": " ".join(mark.missing),
+                "missing": list(mark.missing),
                 "marked_ms": mark.marked_ms,
                 "repaired_by": await store.repair.lock_holder(mark.ledger_id),
             }
@@ -89,7 +89,7 @@ def findings(outcomes: Iterable[LedgerOutcome]) -> list[Row]:
     return [
         {
             "ledger": outcome.ledger_id,
-            "missing": " ".join(sorted(outcome.missing)),
+            "missing": sorted(outcome.missing),
             "finding": "; ".join(outcome.left) or "open, and a member of its ensemble is not registered",
         }
         for outcome in outcomes

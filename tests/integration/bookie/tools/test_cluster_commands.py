@@ -57,13 +57,16 @@ def test_ledgers_are_listed_with_and_without_their_metadata(cluster: Cluster) ->
     assert cluster.lines() == [{"ledger": 1}, {"ledger": 2}]
     closed, opened = cluster.lines("--meta")
     assert (closed["state"], closed["last_entry"], closed["bytes"]) == ("CLOSED", 1, 8)
-    assert closed["fragments"] == f"0:{cluster.bookie_id}"
+    assert closed["fragments"] == [{"first_entry": 0, "ensemble": [cluster.bookie_id]}]
     assert (opened["state"], opened["last_entry"], opened["ensemble"]) == ("OPEN", None, 1)
+    text = run_bookie("list-ledgers", "--meta", "--metadata", cluster.uri)
+    assert f"fragments=0:{cluster.bookie_id}\n" in text.stdout
 
 
 def test_only_ledgers_that_name_a_bookie_are_listed_if_it_is_given(cluster: Cluster) -> None:
     assert cluster.lines("--bookie", cluster.bookie_id) == [{"ledger": 1}, {"ledger": 2}]
-    assert cluster.lines("--bookie", "127.0.0.1:1") == []
+    unknown = run_bookie("list-ledgers", "--metadata", cluster.uri, "--bookie", "127.0.0.1:1")
+    assert unknown.returncode == 1 and "the cluster knows no bookie 127.0.0.1:1: " in unknown.stderr
     done = run_bookie("list-ledgers", "--metadata", cluster.uri, "--bookie", "a b")
     assert done.returncode == 2 and "bookie id 'a b' is not valid" in done.stderr
 

@@ -137,7 +137,7 @@ def test_a_damaged_copy_is_not_copied_and_is_replaced(place: Place) -> None:
     )
     damage(rotten, b"150" * 100)
     found = place.json("check-copies", "--full", code=1)
-    assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, ensemble[0])]
+    assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, [ensemble[0]])]
     lost.kill()
     place.json("recover", ensemble[1])
     spare = next(each for each in place.metadata(ledger).last_fragment.ensemble if each not in ensemble)
@@ -199,11 +199,11 @@ def test_copies_are_checked_and_marked(place: Place) -> None:
     assert place.json("check-copies", "--full") == []
     lost = place.kill_member(ledger)
     found = place.json("check-copies", code=1)
-    assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, lost)]
+    assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, [lost])]
     assert place.json("under-replicated") == []
     place.run("check-copies", "--mark", code=1)
     marked = place.json("under-replicated")
-    assert [(row["ledger"], row["missing"], row["repaired_by"]) for row in marked] == [(ledger, lost, None)]
+    assert [(row["ledger"], row["missing"], row["repaired_by"]) for row in marked] == [(ledger, [lost], None)]
     assert str(ledger) in place.run("under-replicated").stdout
 
 
