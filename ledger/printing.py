@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 Row = Mapping[str, object]
 """One thing by the names of its fields. In text a name's underscores are spaces."""
@@ -25,6 +26,28 @@ def with_words(row: Row) -> Row:
     return {
         name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in row.items()
     }
+
+
+def utc(ms: int | None) -> str | None:
+    """A time as people read it, to the second. `ms`: since 1970; a number that is no time stays one."""
+    if ms is None:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+
+
+def with_times(row: Row) -> Row:
+    """The row for text: each field NAME_ms is a time under NAME."""
+    found: dict[str, object] = {}
+    for name, value in row.items():
+        if name.endswith("_ms"):
+            assert value is None or isinstance(value, int), "times are integers"
+            found[name.removesuffix("_ms")] = utc(value)
+        else:
+            found[name] = value
+    return found
 
 
 def print_json(value: object) -> None:

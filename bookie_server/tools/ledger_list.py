@@ -10,7 +10,7 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.known_bookies import require_known
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, LedgerId, LedgerMetadata, check_bookie_id
-from ledger.printing import Row
+from ledger.printing import Row, with_times
 
 _AT_ONCE = 200
 
@@ -95,9 +95,9 @@ def _facts(ledger_id: LedgerId, metadata: LedgerMetadata) -> Row:
 
 
 def text_row(row: Row) -> Row:
-    """The row for text: each fragment as FIRST_ENTRY:BOOKIE,BOOKIE."""
+    """The row for text: each fragment as FIRST_ENTRY:BOOKIE,BOOKIE, and times in UTC."""
     fragments = row.get("fragments")
     if not isinstance(fragments, list):
         return row
     words = [f"{each['first_entry']}:{','.join(each['ensemble'])}" for each in fragments]
-    return {**row, "fragments": " ".join(words)}
+    return with_times({**row, "fragments": " ".join(words)})

@@ -6,7 +6,6 @@ A running bookie is asked for a pass of its scrubber; the files of a stopped one
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from datetime import UTC, datetime
 
 from bookie_server.control.messages import Command, Request
 from bookie_server.disk.disk import Disk
@@ -35,7 +34,7 @@ from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
 from bookie_server.tools.stopped_bookie import exclusively
 from ledger.environment import SystemEnvironment
-from ledger.printing import Row, counted
+from ledger.printing import Row, counted, utc
 
 SCRUB_COLUMNS = (
     "pass",
@@ -142,7 +141,7 @@ def scrub_status(config: StorageConfig) -> list[Row]:
     """The pass under way and the last complete one, as far as the scrubber has noted; the bookie may be running."""
     record = _noted(config)
     return [
-        {"pass": name, "began": _time(each.began_ms), "ended": _time(each.ended_ms), **_facts(each)}
+        {"pass": name, "began": utc(each.began_ms), "ended": utc(each.ended_ms), **_facts(each)}
         for name, each in (("under way", record.current), ("complete", record.last))
         if each is not None
     ]
@@ -163,10 +162,6 @@ def _facts(found: ScrubPass) -> Row:
         "restored_blocks": found.restored_blocks,
         "index_damaged": found.index_damaged,
     }
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _now_ms() -> int:

@@ -106,13 +106,13 @@ def autorecovery(
 def under_replicated(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
     """List the ledgers that are marked because copies are missing."""
     from bookie_server.tools.repair.work import MARK_COLUMNS, marked_ledgers
-    from ledger.printing import print_json, print_table, with_words
+    from ledger.printing import print_json, print_table, with_times, with_words
 
     rows = marked_ledgers(metadata)
     if output is Output.JSON:
         print_json(rows)
     else:
-        print_table(MARK_COLUMNS, [list(with_words(row).values()) for row in rows])
+        print_table(MARK_COLUMNS, [list(with_times(with_words(row)).values()) for row in rows])
 
 
 def recover(
@@ -227,9 +227,9 @@ def say(line: str) -> None:
 
 
 def _print(facts: Row, output: Output) -> None:
-    from ledger.printing import print_facts, print_json
+    from ledger.printing import print_facts, print_json, with_times
 
     if output is Output.JSON:
         print_json(facts)
     else:
-        print_facts(facts)
+        print_facts(with_times(facts))

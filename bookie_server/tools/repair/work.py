@@ -18,7 +18,7 @@ from ledger.repair.outcome import LedgerOutcome, sentence
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-MARK_COLUMNS = ("ledger", "missing", "marked_ms", "repaired_by")
+MARK_COLUMNS = ("ledger", "missing", "marked", "repaired_by")
 _TOLD_EVERY = 1000
 FINDING_COLUMNS = ("ledger", "missing", "finding")
 

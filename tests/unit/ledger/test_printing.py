@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from ledger.printing import narrow_table_lines, print_facts, print_json, print_stream, table_lines
+from ledger.printing import (
+    narrow_table_lines,
+    print_facts,
+    print_json,
+    print_stream,
+    table_lines,
+    with_times,
+    with_words,
+)
 
 COLUMNS = ("ledger", "bytes", "created")
 ROWS = [["17", 1_234_567, "2026-01-01T00:00:00Z"], ["9223372036854775807", None, "-"]]
@@ -74,3 +82,13 @@ def test_a_stream_is_one_line_per_row(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "entry=1000  length=-\nentry=1001  length=5\n"
     print_stream(rows, as_json=True)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
+
+
+def test_times_and_lists_are_for_people_in_text() -> None:
+    row = {"missing": ["b:1", "b:2"], "marked_ms": 1_795_811_054_379, "checked_ms": None, "odd_ms": 2**62}
+    assert with_times(with_words(row)) == {
+        "missing": "b:1 b:2",
+        "marked": "2026-11-27T20:24:14Z",
+        "checked": None,
+        "odd": str(2**62),
+    }

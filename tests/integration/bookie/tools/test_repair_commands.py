@@ -18,6 +18,7 @@ from ledger.client import LedgerClient
 from ledger.inspection.copies import CopyState, Verdict
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.model import BookieId, LedgerId, LedgerMetadata, QuorumSizes
+from ledger.printing import utc
 from tests.helpers.ledger.appender import client_of
 from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
 from tests.helpers.repository import ROOT
@@ -204,7 +205,9 @@ def test_copies_are_checked_and_marked(place: Place) -> None:
     place.run("check-copies", "--mark", code=1)
     marked = place.json("under-replicated")
     assert [(row["ledger"], row["missing"], row["repaired_by"]) for row in marked] == [(ledger, [lost], None)]
-    assert str(ledger) in place.run("under-replicated").stdout
+    [columns, shown] = place.run("under-replicated").stdout.splitlines()
+    assert columns.split() == ["ledger", "missing", "marked", "repaired", "by"]
+    assert shown.split() == [str(ledger), lost, utc(marked[0]["marked_ms"]), "-"]
 
 
 def test_settings_are_shown_and_changed(place: Place) -> None:
