@@ -22,6 +22,7 @@ from bookie_server.file_header import is_intact, with_crc
 
 MAGIC = b"DLOGMARK"
 VERSION = 1
+_RESTORE = "restore it; if it is lost, start a new bookie under another id (docs/operations.md)"
 _MARK = struct.Struct(">8sIIQQQQ")
 
 
@@ -40,11 +41,14 @@ def encode_log_mark(mark: LogMark) -> bytes:
 def decode_log_mark(data: bytes, path: object) -> LogMark:
     """IndexVersionError, IndexDamagedError."""
     if len(data) != _MARK.size or data[:8] != MAGIC:
-        raise IndexDamagedError(f"{path} is not a log mark: it does not have {_MARK.size} bytes", path=path)
+        raise IndexDamagedError(
+            f"{path} is not a log mark: {_RESTORE}",
+            path=path,
+        )
     _, version, _, file_id, offset, sequence, generation = _MARK.unpack(data)
     if not is_intact(data):
         raise IndexDamagedError(
-            f"log mark {path} is damaged: restore it; if it is lost, start a new bookie under another id",
+            f"log mark {path} is damaged: {_RESTORE}",
             path=path,
         )
     if version > VERSION:

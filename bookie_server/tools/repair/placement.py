@@ -64,10 +64,21 @@ def explained(
         try:
             chosen = choose_ensemble(offered, quorum, ledgers.environment.rng, policy)
         except NotEnoughBookiesError as error:
+            if len(offered.writable) < min(quorum.ensemble, len(bookies.writable)):
+                error = _too_few_left(error, len(bookies.writable))
             return Report("bookies", rows, {**facts, "ensemble": None, "spread": None}, error)
         return Report("bookies", rows, {**facts, **_chosen(policy, chosen, quorum)})
 
     return _with_ledgers(metadata, config, work)
+
+
+def _too_few_left(error: NotEnoughBookiesError, writable: int) -> NotEnoughBookiesError:
+    return NotEnoughBookiesError(
+        f"the ensemble needs {error.needed} writable bookies and {writable} are registered, of which {error.available} "
+        "are left without those excluded",
+        needed=error.needed,
+        available=error.available,
+    )
 
 
 def _chosen(policy: PlacementPolicy, ensemble: Sequence[BookieId], quorum: QuorumSizes) -> Row:

@@ -22,6 +22,7 @@ COOKIE_VERSION = 5
 COOKIE_BYTES_MAX = 64 * 1024
 """Refused above this before parsing; a cookie holds some directory names."""
 
+_LAYOUT_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _ROLE = re.compile(r"^# directory: (.*)$", re.MULTILINE)
 _ROLE_TEXT = re.compile(r"[a-z]{1,40}")
 
@@ -69,6 +70,10 @@ def decode_cookie(data: bytes) -> Cookie:
                 return _from_text(int(first), rest)
     except (UnicodeDecodeError, InvalidNameError) as error:
         raise MetadataFormatError(f"the cookie holds an impossible value: {error}") from error
+    if not _LAYOUT_VERSION.fullmatch(first):
+        raise MetadataFormatError(
+            f"the cookie is damaged, since it begins with {first[:40]!r} and not with a layout version: restore it"
+        )
     raise MetadataFormatError(
         f"a cookie has layout version {first[:40]!r}, this program reads 3 to {COOKIE_VERSION}: use a newer version"
     )

@@ -84,6 +84,8 @@ def test_enforcement_and_exclusion_leave_bookies_out(racks: Racks) -> None:
     reasons = {row["bookie"]: row["may_be_chosen"] for row in report["bookies"]}
     assert reasons[racks.ids[2]] == "no: excluded" and report["ensemble"] is None
     assert "must span 2 racks" in said and said.count("\n") == 1
+    _, said = racks.run("--exclude", racks.ids[0], "--exclude", racks.ids[1], code=1)
+    assert "needs 3 writable bookies and 4 are registered, of which 2 are left" in said
 
 
 def test_a_mapping_file_says_where_the_others_are(racks: Racks) -> None:

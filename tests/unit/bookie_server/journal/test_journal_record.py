@@ -127,6 +127,16 @@ def test_log_mark_comes_back_and_no_flipped_bit_passes() -> None:
             decode_log_mark(flipped, "mark")
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"garbage", bytes(48), encode_log_mark(LogMark(3, 1024, 77, 5))[:-1] + b"?"]
+)
+def test_a_damaged_log_mark_is_refused_with_the_way_out(data: bytes) -> None:
+    with pytest.raises(
+        IndexDamagedError, match="restore it; if it is lost, start a new bookie under another id"
+    ):
+        decode_log_mark(data, "mark")
+
+
 def test_a_newer_log_mark_is_refused_with_both_versions() -> None:
     with pytest.raises(IndexVersionError, match=r"version 4711.* up to 1"):
         decode_log_mark(with_version(encode_log_mark(LogMark(3, 1024, 77, 5)), 4711), "mark")

@@ -95,6 +95,19 @@ def test_malformed_cookies_are_refused(data: bytes) -> None:
         decode_cookie(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"6\n", "layout version '6', this program reads 3 to 5: use a newer version"),
+        (b"garbage\n", "damaged, since it begins with 'garbage'"),
+        (b"", "damaged, since it begins with ''"),
+    ],
+)
+def test_garbage_is_not_called_a_newer_version(data: bytes, says: str) -> None:
+    with pytest.raises(MetadataFormatError, match=says):
+        decode_cookie(data)
+
+
 @given(st.sampled_from(COOKIES), st.integers(0, 200), st.integers(0, 255))
 def test_damaged_cookies_never_surprise(data: bytes, position: int, byte: int) -> None:
     damaged = bytearray(data)
