@@ -13,6 +13,8 @@ from bookie_server.errors import StorageError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.rebuild.new_index import Progress, Rebuilt
 from bookie_server.storage.rebuild.stopped import rebuild_index
+from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.running_bookie import ask_running
 from bookie_server.tools.stopped_bookie import exclusively
 from ledger.printing import Row, counted
@@ -21,7 +23,7 @@ from ledger.printing import Row, counted
 def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
     """Rebuild it; what the new index holds.
 
-    With a line for `say` after each entry log of a stopped bookie. A running one does it at the rate of its settings,
+    With a line for `say` after each file of a stopped bookie. A running one does it at the rate of its settings,
     serves on, and keeps its old index if anything is lost: UnavailableError.
     """
     result = ask_running(config, Request(Command.REBUILD_INDEX))
@@ -38,10 +40,12 @@ def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
 
 
 def _of_stopped(config: StorageConfig, say: Callable[[str], None]) -> Rebuilt:
+    paths = StoragePaths.of(config)
 
     def report(progress: Progress) -> None:
+        path = path_of(progress.log_id, entry_logs=paths.entry_logs, journal=paths.journal)
         say(
-            f"{progress.doing} entry log {progress.log_id:x}, {progress.done} of {progress.count}: "
+            f"{progress.doing} {path.name}, {progress.done} of {progress.count}: "
             f"{counted(progress.entries, 'entry', 'entries')} so far"
         )
 

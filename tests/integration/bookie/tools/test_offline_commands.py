@@ -226,7 +226,7 @@ def test_a_damaged_index_is_made_anew_from_the_command_line(bookie: BookieProces
     assert "Traceback" not in refused.stderr
     rebuilt = run_bookie("rebuild-index", "--data", str(bookie.data), "-o", "json")
     assert rebuilt.returncode == 0, rebuilt.stderr
-    assert "verified entry log 1, 1 of 1: 6 entries so far" in rebuilt.stderr
+    assert "verified 0000000000000001.log, 1 of 1: 6 entries so far" in rebuilt.stderr
     facts = json.loads(rebuilt.stdout)
     assert (facts["ledgers"], facts["fenced"], facts["entries"], facts["in_limbo"]) == (2, 1, 6, False)
     bookie.start()
