@@ -12,7 +12,6 @@ from ledger.model import LedgerId
 from ledger.repair.auditor import Auditor
 from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.config import RepairConfig
-from ledger.repair.outcome import LedgerOutcome
 from ledger.repair.worker import Worker
 from tests.helpers.simulation.lost_bookies import (
     FOUR,
@@ -35,26 +34,26 @@ def test_a_worker_ends_with_the_ledgers_in_hand_once_repair_is_switched_off() ->
             marked = [each for each in ids if await names(ledgers, each, lost)]
             for each in marked:
                 await store.mark(each, {lost}, 1)
-            done: list[LedgerId] = []
-            has_begun = asyncio.Event()
 
-            def note(outcome: LedgerOutcome) -> None:
-                done.append(outcome.ledger_id)
-                has_begun.set()
+            async def done() -> int:
+                return len(marked) - len([mark async for mark in store.marks()])
+
+            async def has_begun() -> bool:
+                return await done() > 0
 
             config = RepairConfig(poll_s=2.0, retry_first_s=2.0, bytes_per_s=5)
-            running = asyncio.create_task(Worker(other.ledgers, config, "worker", note).run())
-            await has_begun.wait()
+            running = asyncio.create_task(Worker(other.ledgers, config, "worker").run())
+            await until(has_begun)
             await store.set_enabled(False)
-            in_hand = len(done) + config.ledgers_at_once
+            in_hand = await done() + config.ledgers_at_once
             await asyncio.sleep(200)
             assert in_hand < len(marked)
-            assert len(done) <= in_hand
+            assert await done() <= in_hand
 
             await store.set_enabled(True)
 
             async def all_done() -> bool:
-                return len(done) == len(marked)
+                return await done() == len(marked)
 
             await until(all_done)
             running.cancel()

@@ -284,6 +284,7 @@ OF_CLIENT: dict[str, dict[str, Any]] = {
     "history": LOG,
     "list": {},
     "list_ledgers": LOG,
+    "metadata_cache": {},
     "open_writer": NO_LOG,
     "overview": LOG,
     "plan_retention": {**LOG, "retention": dlog.Retention(max_messages=1)},
