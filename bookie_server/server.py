@@ -204,6 +204,8 @@ class BookieServer:
         try:
             return await self._listen_first(last)
         except PortTakenError as taken:
+            if not given:
+                raise
             raise PortTakenError(
                 f"each port of port_range {given} is taken on {self._config.host}: give a wider one",
                 host=taken.host,

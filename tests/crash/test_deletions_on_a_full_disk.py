@@ -88,6 +88,27 @@ def test_deletions_make_space(deleted: list[int], capacity_left: int) -> None:
         run(_checked(copy, ledgers))
 
 
+def test_a_checkpoint_goes_on_without_what_was_deleted_since() -> None:
+    """No file can go: what lives of the checkpoint fits, and together with what was deleted it did not."""
+    disk, ledgers = new_disk(), Ledgers()
+
+    async def main() -> None:
+        bookie = RecordedStorage(await open_storage(HOME, disk, **SETTINGS), ledgers)
+        await bookie.add(HELD_UP, range(10))
+        await bookie.add(LIVE, range(10))
+        disk.capacity_bytes = disk.used_bytes + 64 * KIB
+        with pytest.raises(DiskFullError):
+            await bookie.storage.checkpoint()
+        await bookie.delete(HELD_UP)
+        await bookie.storage.checkpoint()
+        await check(bookie.storage, ledgers)
+        disk.process_crash()
+
+    run(main())
+    disk.capacity_bytes = None
+    run(_checked(disk, ledgers))
+
+
 async def _checked(disk: SimulatedDisk, ledgers: Ledgers) -> None:
     storage = await open_storage(HOME, disk, **SETTINGS)
     assert not storage.limbo

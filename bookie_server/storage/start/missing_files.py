@@ -6,6 +6,7 @@ the removal elsewhere, so the ledger states may name a file that is rightly miss
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
@@ -21,11 +22,9 @@ def missing_files(disk: Disk, index: Index, paths: StoragePaths) -> list[Path]:
     Intervals are looked at only for ledgers that have had blocks in a missing file.
     """
     found: list[Path] = []
-    try:
+    with suppress(StorageError):
         for log_id in index.log_ids():
             path = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
             if not disk.exists(path) and index.leads_into(log_id):
                 found.append(path)
-    except StorageError:
-        pass
     return found

@@ -54,6 +54,13 @@ async def record_of(client: LogClient, log: str = "orders") -> LogMetadata:
     return (await client.describe(log)).record
 
 
+async def a_page(client: LogClient) -> tuple[str, str]:
+    """The name and the key of a page of ledgers of the log "orders"."""
+    ref = (await client.describe("orders")).ref
+    page = next(name for name in await pages_of(client) if name.startswith("0-"))
+    return page, metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, page)
+
+
 async def lose_page(
     client: LogClient, level: int, number: int = 0, *, damages: bool = False
 ) -> tuple[str, list[int]]:
@@ -235,9 +242,7 @@ def test_a_lost_page_costs_only_what_it_lists() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client, await cluster.client() as other:
             ids = await filled(client)
-            ref = (await client.describe("orders")).ref
-            page = next(name for name in await pages_of(client) if name.startswith("0-"))
-            key = metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, page)
+            page, key = await a_page(client)
             await client.ledgers.store.remove_record(key, 0)
             lost = int(page.split("-")[1])
             with pytest.raises(HistoryPageError, match=page):
@@ -412,9 +417,7 @@ def test_a_page_that_a_later_release_has_written_is_not_passed_over() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client, await cluster.client() as other:
             ids = await filled(client)
-            ref = (await client.describe("orders")).ref
-            page = next(name for name in await pages_of(client) if name.startswith("0-"))
-            key = metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, page)
+            page, key = await a_page(client)
             value = (await client.ledgers.store.read_record(key)).value
             await client.ledgers.store.remove_record(key, 0)
             body = value[:4] + bytes([value[4] + 1]) + value[5:-4]
