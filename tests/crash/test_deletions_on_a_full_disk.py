@@ -10,6 +10,8 @@ import pytest
 from bookie_server.errors import DiskFullError
 from bookie_server.storage import checkpoint
 from bookie_server.storage.index import Index
+from bookie_server.storage.ledgers.state_log_format import decode_state_file
+from bookie_server.storage.rebuild.new_index import deleted_in
 from bookie_server.storage.rebuild.stopped import rebuild_index
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.image import DiskImage
@@ -70,6 +72,9 @@ def test_deletions_make_space(deleted: list[int], capacity_left: int) -> None:
         await _held_up(bookie, disk, capacity_left)
         used = disk.used_bytes
         removed = await _collect(bookie, deleted)
+        states = decode_state_file(disk.read_file(HOME / "ledgers" / "ledger-states"))
+        if removed:
+            assert set(deleted) <= deleted_in(states.records), "a rebuilt index would miss their files"
         if set(OLD) & set(deleted):
             assert removed >= len(set(OLD) & set(deleted)) - 1, "the last one may be written to"
         await bookie.storage.check_disk()

@@ -14,6 +14,7 @@ from dlog.client import LogClient
 from dlog.core.metadata_update import Applied
 from dlog.core.tailing import Gap
 from dlog.errors import DataLossError
+from dlog.metadata.fresh_record import goes_by_seal
 from dlog.model import MessageId
 from dlog.testing import SimulatedCluster, simulate
 
@@ -158,5 +159,20 @@ def test_a_cursor_is_set_before_what_is_lost() -> None:
         found = await loss.client.set_cursor(LOG, "c", loss.times[1][1])
         assert found.position == loss.gap
         assert await loss.items(cursor="c", **LATEST) == flat("gap", *PAYLOADS[2:])
+
+    play(scene)
+
+
+def test_a_ledger_that_was_trimmed_in_the_meantime_is_not_lost() -> None:
+    async def scene(loss: Loss) -> None:
+        logs = loss.client.logs
+        ref = await logs.find(loss.client.name(LOG))
+        listed = logs.ledger_list(ref, (await logs.read(ref)).value)
+        by_seal = goes_by_seal(logs, listed, ref, accept_loss=True)
+        missing = await listed.find(loss.gap.ledger_id)
+        assert missing is not None
+        assert await by_seal(missing)
+        await loss.client.shrink(LOG, before=loss.ids[2][0])
+        assert not await by_seal(missing)
 
     play(scene)
