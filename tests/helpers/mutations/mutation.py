@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlog.testing.swarm.actions import Action
@@ -53,6 +53,90 @@ SLEEP = (
 
 What it has sent just before arrives when all that is over, and is answered before it wakes.
 """
+
+ONE_OF_SIX: dict[str, Any] = {"bookies": 6, "ensemble": 1, "write": 1, "ack": 1}
+"""One bookie has all of a ledger, and the next ledger is mostly on another one."""
+QUIET: dict[str, Any] = {
+    "parallel_logs": 0,
+    "producers": 0,
+    "consumers": 0,
+    "copiers": 0,
+    "visitors": 0,
+    "cancellers": 0,
+    "neighbours": 0,
+}
+"""Nobody beside the writers, readers and administrator of one log: a long run then costs little."""
+ALONE: dict[str, Any] = {**QUIET, "writers": 1, "term_s": 1000.0}
+"""One writer, that keeps its log."""
+
+
+def _again_and_again(every_s: float, until_s: float, *actions: Action) -> tuple[Action, ...]:
+    """From the first second on; the times of the actions count from each beginning."""
+    beginnings = [1.0 + every_s * number for number in range(int(until_s / every_s))]
+    return tuple(
+        replace(each, at_s=round(begins_s + each.at_s, 3)) for begins_s in beginnings for each in actions
+    )
+
+
+SWEPT: dict[str, Any] = {
+    **THREE,
+    **ALONE,
+    "readers": 1,
+    "polite": 0.0,
+    "retains": False,
+    "rotation_entries": 5,
+    "store_s_max": 0.1,
+    "chaos_s": 40.0,
+    "actions": _again_and_again(5.0, 40.0, Action(at_s=0.0, kind="pause_client", who="writer-0", for_s=4.0)),
+}
+"""The owner sleeps for longer than a sweep waits and takes, and often between the creation of a ledger and its listing.
+
+Nobody takes the log over meanwhile, so the owner changes the record again when the sweep has barred the ledger.
+"""
+LATE_LACS: dict[str, Any] = {
+    **ALL_THREE,
+    **ALONE,
+    "readers": 6,
+    "fast": False,
+    "degraded": False,
+    "patience": 0.3,
+    "append_every_s": 1.0,
+    "chaos_s": 24.0,
+    "actions": _again_and_again(
+        2.5,
+        24.0,
+        *(
+            Action(at_s=0.0, kind="stall", who="writer-0", to=f"bookie-{bookie}", number=number, for_s=1.8)
+            for bookie in range(3)
+            for number in range(3)
+        ),
+    ),
+}
+"""Connections stand still for longer than their writer waits: what it sent there arrives after what went over new ones.
+
+On all bookies at once, so that a reader finds it whomever it asks, and long before the next append.
+"""
+REFUTED_SYNCS: dict[str, Any] = {
+    **THREE,
+    **ALONE,
+    "bookies": 3,
+    "readers": 1,
+    "checkpoint_s": 20.0,
+    "chaos_s": 12.0,
+    "actions": tuple(
+        replace(each, who=f"bookie-{number // 3 % 3}")
+        for number, each in enumerate(
+            _again_and_again(
+                2.0,
+                12.0,
+                Action(at_s=0.0, kind="sync_error", part="journal", number=1),
+                Action(at_s=0.1, kind="kill_bookie", for_s=0.1),
+                Action(at_s=0.7, kind="power_cut", for_s=0.1),
+            )
+        )
+    ),
+}
+"""One bookie after the other fails to sync its journal, starts from what its kernel still shows, and loses power."""
 
 
 @dataclass(frozen=True, slots=True)

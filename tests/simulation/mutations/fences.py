@@ -6,8 +6,8 @@ from typing import Any
 
 from dlog.testing.swarm.actions import Action
 from tests.helpers.mutations.mutation import (
-    ALL_THREE,
     AMBUSHED,
+    LATE_LACS,
     SLOW_DISKS,
     THREE,
     Mutation,
@@ -204,9 +204,7 @@ MUTATIONS = (
                 ("if lac < state.explicit_lac_value:", "if False:"),
             ),
         ),
-        plan=focused(
-            "stall", "reset", **ALL_THREE, patience=0.3, writers=1, readers=1, append_every_s=0.3, fast=False
-        ),
+        plan=focused(**LATE_LACS),
     ),
     Mutation(
         "repeated-add-compared-with-its-lac",  # docs/pitfalls.md#other-bytes-under-one-id

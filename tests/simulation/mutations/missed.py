@@ -16,8 +16,8 @@ WHY_MISSED: dict[str, str] = {
         "that find it within 8 seeds."
     ),
     "explicit-lac-falls": (
-        "Two explicit LACs of one ledger must reach the journal in the wrong order, and the bookie must be killed "
-        "before the next one. With Qa 3 and hardly any appends 48 seeds find it."
+        "Two explicit LACs of one ledger must reach a bookie in the wrong order, and a reader must ask it before the "
+        "next one. With Qa 3, hardly any appends and connections that stand still a few seeds find it."
     ),
     "limbo-forgets-its-fences": (
         "A bookie must lose the part of its journal that holds a fence, and start while the fenced writer still "

@@ -6,6 +6,8 @@ from typing import Any
 
 from dlog.testing.swarm.actions import Action
 from tests.helpers.mutations.mutation import (
+    ONE_OF_SIX,
+    QUIET,
     SLEEP,
     SLOW_DISKS,
     SPARES,
@@ -71,11 +73,18 @@ MUTATIONS = (
                 ),
             ),
         ),
+        # With one copy, a link that stands still often holds back all of a ledger, and nothing of the next one.
         plan=focused(
             "dying_writer",
-            **SPARES | {"ack": 3},
+            **ONE_OF_SIX,
+            **QUIET,
+            batching=False,
+            more_ways=True,
+            fast=False,
             rotation_entries=5,
             append_every_s=0.02,
+            store_s_max=0.03,
+            chaos_s=16.0,
         ),
     ),
     Mutation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.helpers.mutations.mutation import (
     AMBUSHED,
     COMPACTED,
+    REFUTED_SYNCS,
     SLEEP,
     SLOW_DISKS,
     THREE,
@@ -190,7 +191,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("sync_error", "power_cut", "kill_many", **THREE),
+        plan=focused(**REFUTED_SYNCS),
     ),
     Mutation(
         "log-mark-before-the-data",  # docs/pitfalls.md#name-or-mark-not-durable

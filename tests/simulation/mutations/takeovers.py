@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.helpers.mutations.mutation import (
+    ALONE,
+    SWEPT,
     THREE,
     Mutation,
     focused,
@@ -204,15 +206,7 @@ MUTATIONS = (
                 ("assert new.ledger_id > record.last_ledger_id", "assert True"),
             ),
         ),
-        plan=focused(
-            "metadata_request_late",
-            "pause_client",
-            "metadata_partition",
-            **THREE,
-            writers=3,
-            rotation_age_s=0.7,
-            chaos_s=20.0,
-        ),
+        plan=focused(**SWEPT),
     ),
     Mutation(
         "seal-without-fence",
@@ -276,15 +270,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused(
-            "metadata_request_late",
-            "pause_client",
-            "metadata_partition",
-            **THREE,
-            writers=3,
-            rotation_age_s=0.7,
-            chaos_s=20.0,
-        ),
+        plan=focused(**SWEPT),
     ),
     Mutation(
         "sweep-of-another-roots-ledgers",
@@ -329,8 +315,18 @@ MUTATIONS = (
                 ("assert all(one.seal is not None for one in below)", "assert True"),
             ),
         ),
+        # Ledgers that end when the administrator says so: some are then longer than all before them together.
         plan=focused(
-            "pause_client", "isolate", **THREE, writers=3, shrinks=True, rotation_age_s=0.7, chaos_s=20.0
+            **THREE,
+            **ALONE,
+            readers=1,
+            shrinks=True,
+            polite=0.5,
+            retains=False,
+            rotation_entries=500,
+            rotation_age_s=30.0,
+            append_every_s=0.2,
+            chaos_s=40.0,
         ),
     ),
     Mutation(
