@@ -15,7 +15,8 @@ from tests.helpers.mutations.search import run_planted, search
 from tests.helpers.mutations.table import Table, stale
 from tests.simulation.mutations.catalogue import MUTATIONS, UNPROVED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+LIMIT_S = 300
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(LIMIT_S)]
 
 TABLE = Table.load()
 STEP = 1 if os.environ.get("PLANTED_BUGS") == "all" else 3
@@ -23,6 +24,18 @@ SHORT_RUNS = 10
 """With the plan in the table, and the seeds after its own."""
 SEARCHES_MIN, SEARCH_FACTOR = 40, 3
 """How many seeds a new search may take, by itself and of what the last one took."""
+SEARCH_S_MAX = 0.6 * LIMIT_S
+"""Processor time after which a new search gives up, so that it and not the limit ends the test."""
+FOCUSED_SEEDS_MAX = 60
+"""A bug that took more needs a sharper plan: a new search would hardly have the time for it.
+
+A seed takes a second on average, and up to five.
+"""
+RARE = {
+    "successor-acked-before-the-seal": "It shows as a late callback for a ledger that its writer does not use any "
+    "more. A slow store, witnesses, partitions from the store and killed writers alone did not bring that about.",
+}
+"""Those that took more, and why no plan is known that finds them sooner."""
 
 
 def test_the_table_has_every_planted_bug_as_it_is() -> None:
@@ -30,6 +43,13 @@ def test_the_table_has_every_planted_bug_as_it_is() -> None:
     assert set(UNPROVED) < set(MUTATIONS)
     written_before = [name for name, row in TABLE.rows.items() if stale(MUTATIONS[name], row)]
     assert not written_before, f"python -m tests.helpers.mutations --write --only {written_before}"
+
+
+def test_a_new_search_for_a_planted_bug_takes_few_seeds() -> None:
+    above = {
+        name: row.focused.seeds for name, row in TABLE.rows.items() if row.focused.seeds > FOCUSED_SEEDS_MAX
+    }
+    assert set(above) == set(RARE), above
 
 
 @pytest.mark.parametrize("name", list(TABLE.rows)[::STEP])
@@ -40,6 +60,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
     if any(run_planted(replace(plan, seed=plan.seed + more), bugs).findings for more in range(SHORT_RUNS)):
         return
     seeds = max(SEARCHES_MIN, SEARCH_FACTOR * row.focused.seeds)
-    assert search(mutation, range(seeds)).plan is not None, (
-        f"not in {seeds} seeds; python -m tests.helpers.mutations --write --only {name}"
+    found = search(mutation, range(seeds), seconds_max=SEARCH_S_MAX)
+    assert found.plan is not None, (
+        f"not in {found.seeds} seeds, in {found.seconds:.0f} s; python -m tests.helpers.mutations --write --only {name}"
     )
