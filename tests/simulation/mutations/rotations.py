@@ -84,7 +84,9 @@ MUTATIONS = (
             rotation_entries=5,
             append_every_s=0.02,
             store_s_max=0.03,
-            chaos_s=16.0,
+            patience=1.0,
+            readers=1,
+            chaos_s=24.0,
         ),
     ),
     Mutation(
