@@ -18,6 +18,7 @@ from dlog.cli.options import Output, delimiter_bytes
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from dlog.core.tailing import Gap
     from dlog.model import Message
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -71,6 +72,11 @@ def as_raw(message: Message) -> bytes:
 
 def as_raw_with_key(message: Message, delimiter: bytes) -> bytes:
     return (message.key or b"") + delimiter + as_raw(message)
+
+
+def gap_sentence(gap: Gap) -> str:
+    """What a reader has passed over, for stderr."""
+    return f"{gap.reason}: messages from {gap.first} to before {gap.resume_at} are missing"
 
 
 def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ from dlog.cli.options import (
     Until,
     connect,
 )
-from dlog.cli.output import formatter
+from dlog.cli.output import formatter, gap_sentence
 from dlog.cli.positions import bounds_of
 from ledger.command_line import interrupt_without_reader, say
 
@@ -109,7 +109,7 @@ def _messages(reader: Reader) -> Iterator[Message]:
 
     for item in reader.items():
         if isinstance(item, Gap):
-            say("dlog", f"{item.reason}: messages from {item.first} to before {item.resume_at} are missing")
+            say("dlog", gap_sentence(item))
         else:
             yield item
 

@@ -1,4 +1,6 @@
-"""What `dlog export` writes: each format takes a reader and an output, and yields how many messages it has written.
+"""What `dlog export` writes: each format takes a source and an output, and yields how many messages it has written.
+
+A file has messages only, so that any program can read it: a gap goes to a function that reports it.
 
 jsonl is what `dlog read -o json` prints, without loss. CSV has columns of text, and neither headers nor a difference
 between null and empty that most programs would see. Parquet has the columns of docs/arrow.md, headers included.
@@ -7,6 +9,7 @@ between null and empty that most programs would see. Parquet has the columns of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from io import RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
@@ -15,12 +18,25 @@ from dlog.cli.output import as_json, json_instant
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dlog.blocking.reader import Reader
+    from dlog.core.tailing import Gap
     from dlog.read.batch import MessageBatch
 
 _PARQUET_MAGIC_BYTES = 4
 _ROW_GROUP_ROWS = 65_536
 """Rows of a row group of Parquet. With large messages it ends at 32 MiB (dlog/arrow/columns.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is exported."""
+
+    log: str
+    reader: Reader
+    on_gap: Callable[[Gap], None] | None
+    """Gets the gaps that the reader returns; None for a reader that returns none."""
 
 
 class ExportFormat(StrEnum):
@@ -44,20 +60,20 @@ def check_format(form: ExportFormat, is_terminal: bool) -> None:
             raise ConfigurationError("parquet is not text for a terminal: pass a FILE, or a pipe behind -")
 
 
-def write_jsonl(reader: Reader, output: BinaryIO) -> Iterator[int]:
-    for batch in reader.batches():
+def write_jsonl(source: Source, output: BinaryIO) -> Iterator[int]:
+    for batch in _batches(source):
         output.write(b"".join(map(as_json, batch)))
         yield len(batch)
 
 
-def write_csv(reader: Reader, output: BinaryIO) -> Iterator[int]:
+def write_csv(source: Source, output: BinaryIO) -> Iterator[int]:
     """Every field is quoted, except null: it is empty, without quotes.
 
     Raises:
         ConfigurationError: a key or a payload is not UTF-8.
     """
     output.write(b"id,time,key,payload\n")
-    for batch in reader.batches():
+    for batch in _batches(source):
         output.write(b"".join(_csv_rows(batch)))
         yield len(batch)
 
@@ -82,7 +98,7 @@ def _csv_field(value: bytes | None, message_id: object, what: str) -> bytes:
     return b'"%b"' % value.replace(b'"', b'""')
 
 
-def write_parquet(reader: Reader, output: BinaryIO) -> Iterator[int]:
+def write_parquet(source: Source, output: BinaryIO) -> Iterator[int]:
     from pyarrow.parquet import ParquetWriter
 
     from dlog.arrow.read_schema import read_schema
@@ -91,7 +107,7 @@ def write_parquet(reader: Reader, output: BinaryIO) -> Iterator[int]:
     guarded = _Guarded(output)
     try:
         writer = ParquetWriter(guarded, read_schema(columns))
-        for batch in reader.arrow_batches(columns, batch_rows=_ROW_GROUP_ROWS):
+        for batch in _arrow_batches(source, columns):
             writer.write_batch(batch)
             yield batch.num_rows
         writer.close()
@@ -99,6 +115,32 @@ def write_parquet(reader: Reader, output: BinaryIO) -> Iterator[int]:
     except BaseException:
         guarded.drop()
         raise
+
+
+def _batches(source: Source) -> Iterator[MessageBatch]:
+    from dlog.core.tailing import Gap
+
+    for item in source.reader.batch_items():
+        if not isinstance(item, Gap):
+            yield item
+        elif source.on_gap is not None:
+            source.on_gap(item)
+
+
+def _arrow_batches(source: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    if source.on_gap is None:
+        yield from source.reader.arrow_batches(columns, batch_rows=_ROW_GROUP_ROWS)
+        return
+    # Readers that may return gaps make no record batches.
+    from dlog.arrow.columns import ArrowColumns
+    from dlog.arrow.entry_columns import columns_of_batch
+    from dlog.arrow.read_schema import read_schema
+
+    rows = ArrowColumns(read_schema(columns), source.log, _ROW_GROUP_ROWS)
+    for batch in _batches(source):
+        yield from rows.add(columns_of_batch(batch))
+    if not rows.is_empty:
+        yield rows.take()
 
 
 class _Guarded(RawIOBase):
@@ -131,7 +173,7 @@ class _Guarded(RawIOBase):
         self._output = None
 
 
-WRITERS: dict[ExportFormat, Callable[[Reader, BinaryIO], Iterator[int]]] = {
+WRITERS: dict[ExportFormat, Callable[[Source, BinaryIO], Iterator[int]]] = {
     ExportFormat.PARQUET: write_parquet,
     ExportFormat.JSONL: write_jsonl,
     ExportFormat.CSV: write_csv,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dlog.errors import DataLossError, HistoryPageError
+
 if TYPE_CHECKING:
     from dlog.blocking.client import Client
     from dlog.blocking.reader import Reader
@@ -29,10 +31,13 @@ def progress(client: Client, log: str, reader: Reader, until: Position) -> Itera
 
 
 def _message_count(client: Client, log: str, reader: Reader, until: Position) -> int | None:
-    """Messages from the reader's position to `until`, as of now; None if older entries do not say it."""
-    count = reader.measure_lag().messages
-    if count is None or isinstance(until, str):
-        return count
-    with client.reader(log, start=until) as behind:
-        after = behind.measure_lag().messages
+    """Messages from the reader's position to `until`, as of now; None if older entries do not say it, or are lost."""
+    try:
+        count = reader.measure_lag().messages
+        if count is None or isinstance(until, str):
+            return count
+        with client.reader(log, start=until) as behind:
+            after = behind.measure_lag().messages
+    except (DataLossError, HistoryPageError):
+        return None  # the export raises it, or passes it
     return None if after is None else max(0, count - after)

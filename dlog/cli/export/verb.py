@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlog.cli.export.destination import STDOUT, Output, check_destination
-from dlog.cli.export.formats import WRITERS, ExportFormat, check_format
+from dlog.cli.export.formats import WRITERS, ExportFormat, Source, check_format
 from dlog.cli.export.progress import progress
-from dlog.cli.options import From, LogName, Metadata, Namespace, Until, connect
+from dlog.cli.options import From, LogName, Loss, Metadata, Namespace, OnDataLoss, Until, connect
+from dlog.cli.output import gap_sentence
 from dlog.cli.positions import bounds_of
 from ledger.command_line import say
 from ledger.errors import LogStoreError
+
+if TYPE_CHECKING:
+    from dlog.core.tailing import Gap
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +37,7 @@ def export(
     ],
     start: From = "earliest",
     until: Until = "latest",
+    on_data_loss: Loss = OnDataLoss.FAIL,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     metadata: Metadata = "",
     namespace: Namespace = "default",
@@ -43,12 +48,17 @@ def export(
     """
     check_destination(file, force)
     check_format(to, file == STDOUT and sys.stdout.isatty())
-    first, behind = bounds_of(log, start, until, metadata, namespace)
-    count, target = 0, Output(file, force)
-    with connect(metadata, namespace) as client, client.reader(log, start=first, until=behind) as reader:
+    accept_loss = on_data_loss is OnDataLoss.GAP
+    first, behind = bounds_of(log, start, until, metadata, namespace, accept_loss=accept_loss)
+    count, target, gaps = 0, Output(file, force), _Gaps()
+    with (
+        connect(metadata, namespace) as client,
+        client.reader(log, start=first, until=behind, on_data_loss=on_data_loss) as reader,
+    ):
+        source = Source(log, reader, gaps.report if accept_loss else None)
         try:
             with target.opened() as output, progress(client, log, reader, behind) as advance:
-                for written in WRITERS[to](reader, output):
+                for written in WRITERS[to](source, output):
                     count += written
                     advance(written)
         except BrokenPipeError:
@@ -57,7 +67,23 @@ def export(
             say("dlog", _early_end(count, file, is_in_place=target.is_in_place))
             raise
         if file != STDOUT:
-            print(f"{_messages(count)} exported to {file}; continue with --from {reader.position}")
+            exported = f"{_messages(count)} exported to {file}{gaps.so_far()}"
+            print(f"{exported}; continue with --from {reader.position}")
+
+
+class _Gaps:
+    """What is missing in the file."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def report(self, gap: Gap) -> None:
+        self._count += 1
+        say("dlog", gap_sentence(gap))
+
+    def so_far(self) -> str:
+        """The part of a sentence that says so."""
+        return f", {_counted(self._count, 'gap')} passed over" if self._count else ""
 
 
 def _early_end(count: int, file: str, *, is_in_place: bool) -> str:
@@ -70,4 +96,8 @@ def _early_end(count: int, file: str, *, is_in_place: bool) -> str:
 
 
 def _messages(count: int) -> str:
-    return f"{count:,} message{'' if count == 1 else 's'}"
+    return _counted(count, "message")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 from pathlib import Path
 
@@ -130,3 +131,46 @@ def test_what_a_lost_ledger_held_is_read_past(tmp_path: Path) -> None:
             [sentence] = found.err.splitlines()
             assert sentence.startswith(f"dlog: data loss: messages from {second['id']} to before ")
         assert dlog.here("read", "orders", "--cursor", "billing").must_succeed() == ""
+        check_exports(dlog, tmp_path, second)
+
+
+def check_exports(dlog: Command, tmp_path: Path, second: dict[str, str]) -> None:
+    """Of a log whose second message is lost: the file has the others, and the command reports the gap."""
+    pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install '.[arrow]'")
+    for form in ("jsonl", "csv", "parquet"):
+        file = tmp_path / f"orders.{form}"
+        for bounds, expected in (
+            ((), ["one", "three"]),
+            (("--from", second["time"]), ["three"]),
+            (("--until", second["time"]), ["one"]),
+        ):
+            command = ("export", "orders", "--to", form, *bounds, str(file))
+            assert dlog.here(*command).code == 1
+            assert not file.exists()
+            found = dlog(*command, "--on-data-loss", "gap")
+            count = f"{len(expected)} message{'' if len(expected) == 1 else 's'}"
+            said = f"{count} exported to {file}, 1 gap passed over; continue with --from "
+            assert found.must_succeed().startswith(said)
+            [sentence] = found.err.splitlines()
+            assert sentence.startswith(f"dlog: data loss: messages from {second['id']} to before ")
+            assert payloads_of(file) == expected
+            file.unlink()
+    piped = dlog("export", "orders", "--to", "jsonl", "--on-data-loss", "gap", "-")
+    assert len(piped.must_succeed().splitlines()) == 2
+    assert piped.err.startswith("dlog: data loss: messages from ")
+    whole = dlog(
+        "export", "orders", "--to", "csv", "--from", "latest", "--on-data-loss", "gap", str(tmp_path / "new")
+    )
+    assert "gap" not in whole.must_succeed() and whole.err == ""
+
+
+def payloads_of(file: Path) -> list[str]:
+    match file.suffix:
+        case ".jsonl":
+            return [json.loads(line)["payload"] for line in file.read_text().splitlines()]
+        case ".csv":
+            return [row["payload"] for row in csv.DictReader(file.read_text().splitlines())]
+        case _:
+            from pyarrow.parquet import read_table
+
+            return [row["value"].decode() for row in read_table(file).to_pylist()]

@@ -89,6 +89,7 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     },
     "export": {
         "--to": [(("xml",), ("--to", "jsonl"))],
+        "--on-data-loss": [(("skip",), ("--on-data-loss", "fail", "gap"))],
         "--from": [
             (("yesterday",), ("'yesterday' is no position",)),
             (("999999:0:0",), ("999999:0:0 is above the tail of log", "use an id up to that")),

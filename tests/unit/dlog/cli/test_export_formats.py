@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dlog.cli.export.formats import _Guarded, write_parquet
+from dlog.cli.export.formats import Source, _Guarded, write_parquet
 
 
 class _InterruptedOnceBegun(pq.ParquetWriter):  # type: ignore[misc]  # pyarrow has no types
@@ -30,7 +30,8 @@ def test_parquet_that_is_interrupted_before_its_first_rows_is_no_file(
     monkeypatch.setattr(pq, "ParquetWriter", _InterruptedOnceBegun)
     output, rows = BytesIO(), _Rows()
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        next(write_parquet(rows, output))  # type: ignore[arg-type]  # all that is used of a reader
+        source = Source("orders", rows, None)  # type: ignore[arg-type]  # all that is used of a reader
+        next(write_parquet(source, output))
     del interrupted
     assert b"PAR1" not in output.getvalue()[4:]
 
