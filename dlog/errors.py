@@ -281,6 +281,8 @@ class HistoryPageError(CorruptionError):
     key: str
     first: int
     last: int
+    messages: int | None = None
+    """How many messages its ledgers have, if all of them were counted."""
     newer_version: int | None = None
     """Its version, if it is intact and a later release has written it."""
 

@@ -8,6 +8,8 @@ Invariant (docs/log-semantics.md#rule-26 to #rule-30):
   was sealed empty or trimmed, which a fresh record shows at its end. If the record lists none, a fresh one is read.
 - A ledger that the log no longer lists was trimmed (the position is below `trim_before`) or dropped empty; one that is
   listed and does not exist is data loss. Neither is ever skipped in silence.
+- A page of the list that is missing or damaged is data loss of everything within its bounds. What the reader holds open
+  of it is still read.
 - A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
   returned all of its ledger, which was then sealed and trimmed, continues after it. A position inside an entry is
   after the entry if no message of it is left, which only the entry shows.
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlog.core.commands import ReadRecord
-from dlog.errors import DataLossError, LogNotFoundError, TrimmedError, UnknownPositionError
+from dlog.errors import DataLossError, HistoryPageError, LogNotFoundError, TrimmedError, UnknownPositionError
 from dlog.ledger_list.window import ListWindow
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from ledger.model import NO_ENTRY
@@ -146,6 +148,7 @@ class Tailing:
 
     Raises:
         TrimmedError, UnknownPositionError, DataLossError, LogNotFoundError: in `on_record`; the reader has ended then.
+        HistoryPageError: in `next_step`; also then.
     """
 
     def __init__(
@@ -177,6 +180,8 @@ class Tailing:
         """The position is below the trim id, and only its ledger can show whether a message was missed."""
         self._count_wanted = False
         """The position is below the trim id and inside an entry, whose number of messages decides, too."""
+        self._lost_read_at: MessageId | None = None
+        """The position at which the list was read last, if it ends before a page that cannot be read."""
         self._gaps: list[Gap] = []
 
     @property
@@ -265,8 +270,12 @@ class Tailing:
         self._record, self._window = record, window
         self._record_is_stale = False
         self._apply_trim(record)
+        self._lost_read_at = None if window.lost is None else self._position
         if self._window.covers(self._position.ledger_id):
             self._apply_list(record)
+        elif self._window.lost_from(self._position.ledger_id):
+            if self._missing is not None:
+                self._ledger = self._missing = None  # it is lost with the page
         else:
             self._record_is_stale = True  # the trim has moved the position after the known part of the list
 
@@ -354,6 +363,8 @@ class Tailing:
         return self._leave_ledger(record)
 
     def _enter_ledger(self, record: LogMetadata) -> Step:
+        if (lost := self._window.lost_from(self._position.ledger_id)) is not None:
+            return self._pass_page(lost, self._position)
         if not self._window.covers(self._position.ledger_id):
             return self._read_on()
         listed = self._window.at_or_after(self._position.ledger_id)
@@ -366,12 +377,32 @@ class Tailing:
 
     def _leave_ledger(self, record: LogMetadata) -> Step:
         """The ledger is sealed and read to its end, and the record shows what follows it."""
-        if not self._window.covers(self._position.ledger_id + 1):
+        following_id = self._position.ledger_id + 1
+        if (lost := self._window.lost_from(following_id)) is not None:
+            return self._pass_page(lost, MessageId(following_id, 0, 0))
+        if not self._window.covers(following_id):
             return self._read_on()
-        following = self._window.at_or_after(self._position.ledger_id + 1)
+        following = self._window.at_or_after(following_id)
         if following is None:
             return self._nothing_ahead(record)
         self._move_to(MessageId(following.ledger_id, 0, 0))
+        return self.next_step()
+
+    def _pass_page(self, lost: HistoryPageError, start: MessageId) -> Step:
+        """What is listed next, at `start` or above, is in a page that cannot be read."""
+        if self._lost_read_at != self._position:
+            return self._read_on()  # it may have been restored, or trimmed
+        first = max(start, MessageId(lost.first, 0, 0))
+        resume_at = MessageId(lost.last + 1, 0, 0)
+        if self._until is not None:
+            resume_at = min(resume_at, self._until)
+        if first < resume_at:
+            if self._on_data_loss is OnMissing.FAIL:
+                raise lost
+            self._gaps.append(Gap(first, resume_at, GapReason.DATA_LOSS))
+        self._move_to(max(first, resume_at))
+        self._from_earliest = False
+        self._record_is_stale = True
         return self.next_step()
 
     def _read_on(self) -> Step:
@@ -400,11 +431,11 @@ class Tailing:
         return min(ledger.readable, last)
 
     def _why(self, record: LogMetadata, ledger: _Ledger) -> str:
-        following = self._window.at_or_after(ledger.ledger_id + 1)
+        following = self._window.next_from(ledger.ledger_id + 1)
         if following is None:
             return f"ledger {ledger.ledger_id} is read up to its last confirmed entry {ledger.readable}"
         return (
-            f"ledger {ledger.ledger_id} is not sealed yet, so ledger {following.ledger_id} may not be read: "
+            f"ledger {ledger.ledger_id} is not sealed yet, so ledger {following} may not be read: "
             "its writer is rotating, or has died and the next one will seal it"
         )
 
@@ -444,8 +475,10 @@ class Tailing:
 
     def _inside_entry(self) -> bool:
         """Whether the position is after the first message of an existing entry, in a listed ledger."""
+        if self._position.batch_index == 0 or not self._window.covers(self._position.ledger_id):
+            return False
         listed = self._window.find(self._position.ledger_id)
-        if listed is None or self._position.batch_index == 0:
+        if listed is None:
             return False
         if listed.seal is not None:
             last = listed.seal.last_entry
@@ -473,7 +506,11 @@ class Tailing:
                 return True
             if not is_last:
                 return listed
-        return False if self._window.covers(record.trim_before.ledger_id) else None
+        if self._window.covers(record.trim_before.ledger_id):
+            return False
+        if (lost := self._window.lost) is None:
+            return None
+        return MessageId(lost.first, 0, 0) < record.trim_before  # what the page has below that is not known
 
     def _report_trim(self, requested: MessageId, earliest: MessageId) -> None:
         if self._on_trimmed is OnMissing.FAIL:
@@ -526,11 +563,11 @@ class Tailing:
         self._missing = None
         if listed.seal is not None and listed.seal.last_entry < self._position.entry_id:
             return  # nothing of it is wanted any more; `_enter_ledger` passes it by
-        following = self._window.at_or_after(listed.ledger_id + 1)
+        following = self._window.next_from(listed.ledger_id + 1)
         if missing is _Missing.ENTRY:
             resume_at = MessageId(listed.ledger_id, self._position.entry_id + 1, 0)
         else:
-            resume_at = MessageId(following.ledger_id if following else listed.ledger_id + 1, 0, 0)
+            resume_at = MessageId(listed.ledger_id + 1 if following is None else following, 0, 0)
         gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
         if self._on_data_loss is OnMissing.FAIL:
             raise DataLossError(

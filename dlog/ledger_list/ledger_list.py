@@ -119,21 +119,45 @@ class LedgerList:
             yield listed
             listed = await self.at_or_before(listed.ledger_id - 1)
 
+    async def walk_back_past_lost(self, end: int) -> AsyncIterator[ListedLedger | HistoryPageError]:
+        """The same, with the error in place of the ledgers of a page that cannot be read."""
+        while True:
+            try:
+                listed = await self.at_or_before(end)
+            except HistoryPageError as error:
+                yield error
+                end = error.first - 1
+                continue
+            if listed is None:
+                return
+            yield listed
+            end = listed.ledger_id - 1
+
     async def window(self, ledger_id: int, ledgers_wanted: int = 1) -> ListWindow:
         """A part of the list that begins at this id or the lowest one above it.
 
-        `ledgers_wanted`: a hint how long it should be. Pages after the first one that cannot be read are left out.
+        `ledgers_wanted`: a hint how long it should be. It ends before a page that is missing or damaged, and names it
+        if it would be short without. A page of a later release raises.
         """
         wanted = max(ledger_id, self._record.first_id)
         found: list[ListedLedger] = []
-        while True:
-            part, after = await self._part_from(wanted, ledgers_wanted)
-            found += part
-            if not after or len(found) >= _WINDOW_MIN:
-                trim = self._record.trim_before
-                earliest = await self._earliest() if ledger_id <= trim.ledger_id else trim
-                return ListWindow(tuple(found), after, earliest)
-            wanted = part[-1].ledger_id + 1
+        after = len(self._record.ledgers) + sum(
+            ref.ledgers for ref in self._record.pages if ref.last_id >= wanted
+        )
+        lost: HistoryPageError | None = None
+        while lost is None and after and len(found) < _WINDOW_MIN:
+            try:
+                part, after = await self._part_from(wanted, ledgers_wanted)
+            except HistoryPageError as error:
+                if error.newer_version is not None:
+                    raise
+                lost = error
+            else:
+                found += part
+                wanted = found[-1].ledger_id + 1 if found else wanted
+        trim = self._record.trim_before
+        earliest = await self._earliest() if ledger_id <= trim.ledger_id else trim
+        return ListWindow(tuple(found), after, earliest, lost)
 
     async def _part_from(self, wanted: int, ledgers_wanted: int = 1) -> tuple[Sequence[ListedLedger], int]:
         """The ledgers from `wanted` on that are in the same page, or in the record; and how many follow.
@@ -170,7 +194,12 @@ class LedgerList:
 
     async def _earliest(self) -> MessageId:
         trim = self._record.trim_before
-        listed = await self.at_or_after(trim.ledger_id)
+        try:
+            listed = await self.at_or_after(trim.ledger_id)
+        except HistoryPageError as error:
+            if error.newer_version is not None:
+                raise
+            return max(trim, MessageId(error.first, 0, 0))
         if listed is None or listed.ledger_id == trim.ledger_id:
             return trim
         return MessageId(listed.ledger_id, 0, 0)

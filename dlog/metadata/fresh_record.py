@@ -17,8 +17,8 @@ from ledger.metadata.rounds import Rounds
 
 _T = TypeVar("_T")
 
-GoesBySeal = Callable[[ListedLedger], Awaitable[bool]]
-"""Whether the seal of a ledger that was not found is used in its place."""
+GoesBySeal = Callable[[ListedLedger | HistoryPageError], Awaitable[bool]]
+"""Whether the seal of a ledger that was not found is used in its place, or what is known of a page."""
 
 
 async def with_fresh_record(
@@ -80,11 +80,16 @@ async def with_readable_record(
 def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, accept_loss: bool) -> GoesBySeal:
     """For a reader that accepts the loss of messages: it is shown the gap when it comes there.
 
-    Only of a ledger that is lost: if the record has changed, it may have been trimmed instead.
+    Only of a ledger or a page that is lost: if the record has changed, it may have been trimmed instead.
     """
 
-    async def decide(missing: ListedLedger) -> bool:
-        if not accept_loss or missing.seal is None:
+    async def decide(missing: ListedLedger | HistoryPageError) -> bool:
+        is_known = (
+            missing.newer_version is None
+            if isinstance(missing, HistoryPageError)
+            else missing.seal is not None
+        )
+        if not accept_loss or not is_known:
             return False
         return (await logs.read(ref)).value == listed.record
 

@@ -168,7 +168,12 @@ async def _is_unused(name: str, ledgers: LedgerList, version: int) -> bool:
 def _unreadable(
     ref: LogRef, page: PageRef, key: str, why: str, newer_version: int | None = None
 ) -> HistoryPageError:
-    way_out = "" if newer_version is not None else f"; restore {key} in the metadata store from a backup"
+    way_out = (
+        ""
+        if newer_version is not None
+        else f"; restore {key} in the metadata store from a backup, or read past it with on_data_loss='gap' or "
+        "`dlog read --on-data-loss gap`"
+    )
     return HistoryPageError(
         f"page {page.name} of the history of log {ref}, with ledgers {page.first_id} to {page.last_id}, cannot be "
         f"read: {why}{way_out}",
@@ -176,5 +181,6 @@ def _unreadable(
         key=key,
         first=page.first_id,
         last=page.last_id,
+        messages=None if page.uncounted else page.message_count,
         newer_version=newer_version,
     )

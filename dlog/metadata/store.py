@@ -166,18 +166,26 @@ class LogMetadataStore:
         `ledgers_wanted`: a hint how long the part should be. With `fresh=False` it is the cheapest read, which shows
         each change that a watch of this client has reported, and perhaps no later one; in a new session not even that.
 
+        A page that the newest record refers to, and that is missing or damaged, is `lost` in the part.
+
         Raises:
-            HistoryPageError: a page that the newest record refers to is missing or damaged.
+            HistoryPageError: a later release has written a page.
             The errors of `read`.
         """
         read = await self.read(ref, fresh=fresh)
         while True:
+            window: ListWindow | None = None
             try:
-                return read, await self.ledger_list(ref, read.value).window(ledger_id, ledgers_wanted)
+                window = await self.ledger_list(ref, read.value).window(ledger_id, ledgers_wanted)
+                if window.lost is not None:
+                    raise window.lost
             except HistoryPageError:
                 before, read = read, await self.read(ref)
-                if read.version == before.version:
+                if read.version != before.version:
+                    continue
+                if window is None:
                     raise
+            return read, window
 
     async def raise_unless_changed(self, ref: LogRef, version: int, error: HistoryPageError) -> None:
         """Raise `error`, of a page that the record of this version refers to, unless the record has changed since.

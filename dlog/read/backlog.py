@@ -53,6 +53,7 @@ async def lag_behind(
 
     Raises:
         DataLossError: an unsealed listed ledger, or one of the two entries, does not exist.
+        HistoryPageError: a page of the list from the position on is lost.
         ReadError: too few bookies respond.
         LogNotFoundError: the log was deleted, or is being deleted.
         EntryFormatError: one of the two entries is damaged.

@@ -72,6 +72,7 @@ class Reader:
         TrimmedError: messages at the position were trimmed, and `on_trimmed` is `fail`.
         UnknownPositionError: the position is above every ledger of the log.
         DataLossError: a listed ledger or a confirmed entry is lost, and `on_data_loss` is `fail`.
+        HistoryPageError: a page of the ledger list is lost, and `on_data_loss` is `fail`; or a later release wrote it.
         EntryFormatError: an entry cannot be decoded. The next call raises again.
         MissingExtraError: the package that decompresses an entry is not installed. The next call raises again.
         DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
@@ -665,6 +666,7 @@ class Reader:
 
         Raises:
             ReadError, DataLossError: the tail cannot be determined.
+            HistoryPageError: a page of the ledger list from the position on is lost, whatever `on_data_loss` is.
             LogNotFoundError: there is no such log any more.
             MetadataUnavailableError: the metadata store cannot be reached.
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from dlog.errors import HistoryPageError
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, with_readable_record
@@ -82,7 +83,8 @@ async def start_of_last(
 ) -> MessageId:
     """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer.
 
-    `accept_loss`: a sealed ledger that is lost counts by its seal, and is never begun inside.
+    `accept_loss`: a sealed ledger that is lost counts by its seal, ledgers in a page that is lost by what refers to the
+    page, and neither is ever begun inside.
 
     Raises:
         DataLossError: a listed ledger, or an entry of it, does not exist.
@@ -122,8 +124,17 @@ async def _start_in_list(
     missing = count
     record = ledger_list.record
     first = None
-    async for listed in ledger_list.walk_back(tail.ledger_id):
-        first = listed
+    async for listed in ledger_list.walk_back_past_lost(tail.ledger_id):
+        if isinstance(listed, HistoryPageError):
+            if not await by_seal(listed):
+                raise listed
+            first = listed.first
+            whole = first > record.trim_before.ledger_id
+            if whole and listed.messages is not None and listed.messages < missing:
+                missing -= listed.messages
+                continue
+            break
+        first = listed.ledger_id
         end = (
             tail.entry_id
             if listed.ledger_id == tail.ledger_id
@@ -146,7 +157,7 @@ async def _start_in_list(
         missing -= found
         if listed.ledger_id <= record.trim_before.ledger_id:
             break
-    return tail if first is None else max(record.trim_before, MessageId(first.ledger_id, 0, 0))
+    return tail if first is None else max(record.trim_before, MessageId(first, 0, 0))
 
 
 async def _search(

@@ -7,6 +7,7 @@ the ledger that is left, one entry is read for each step of a bisection.
 
 from __future__ import annotations
 
+from dlog.errors import HistoryPageError
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, with_readable_record
@@ -31,8 +32,9 @@ async def first_at_or_after(
 ) -> MessageId:
     """The id of the first message appended at or after `time_us`; the tail if there is none yet.
 
-    `accept_loss`: if that message may be in sealed ledgers that are lost, the id is where the first of them begins,
-    with `is_end` what is after them. So a range between two such ids has every message that may be in it.
+    `accept_loss`: if that message may be in sealed ledgers or pages of the list that are lost, the id is where the
+    first of them begins, with `is_end` what is after them. So a range between two such ids has every message that may
+    be in it.
 
     Raises:
         DataLossError: a listed ledger, or an entry that had to be read, does not exist.
@@ -57,8 +59,23 @@ async def _in_list(
     if ledger_list.tail is None:
         return EARLIEST_ID, EARLIEST_ID
     lost = None
-    listed = await ledger_list.from_time(time_us)
-    while listed is not None:
+    start, is_after_lost = 0, False
+    while True:
+        try:
+            if is_after_lost:
+                # Not passed over by its seal: it shows whether everything that is lost is older.
+                listed = await ledger_list.at_or_after(start)
+            else:
+                listed = await ledger_list.from_time(time_us, start)
+        except HistoryPageError as error:
+            if not await by_seal(error):
+                raise
+            lost = lost or MessageId(error.first, 0, 0)
+            start, is_after_lost = error.last + 1, True
+            continue
+        if listed is None:
+            break
+        start, is_after_lost = listed.ledger_id + 1, False
         last, sealed = await end_of(listed, open_ledger)
         try:
             found = await _in_ledger(time_us, listed, last, open_ledger) if last >= 0 else 0
@@ -66,15 +83,13 @@ async def _in_list(
             if not await by_seal(listed):
                 raise
             lost = lost or MessageId(listed.ledger_id, 0, 0)
-            # The next one is not passed over by its seal: it shows whether everything in this one is older.
-            listed = await ledger_list.at_or_after(listed.ledger_id + 1)
+            is_after_lost = True
             continue
         if found > 0:
             lost = None
         if found <= last or not sealed:
             end = MessageId(listed.ledger_id, found, 0)
             return lost or end, end
-        listed = await ledger_list.from_time(time_us, listed.ledger_id + 1)
     last, _ = await end_of(ledger_list.tail, open_ledger)
     end = MessageId(ledger_list.tail.ledger_id, last + 1, 0)
     return lost or end, end

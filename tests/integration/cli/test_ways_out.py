@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlog.client import connect
+from dlog.core import metadata_keys
 from dlog.local.embedded import Standalone
 from ledger.model import LedgerId
 from tests.helpers.processes.command import Command
@@ -132,6 +133,40 @@ def test_what_a_lost_ledger_held_is_read_past(tmp_path: Path) -> None:
             assert sentence.startswith(f"dlog: data loss: messages from {second['id']} to before ")
         assert dlog.here("read", "orders", "--cursor", "billing").must_succeed() == ""
         check_exports(dlog, tmp_path, second)
+
+
+async def lose_a_page(uri: str, log: str) -> tuple[str, list[str]]:
+    """The name of the only page, and the ids of the messages that it does not list."""
+    async with connect(uri) as client:
+        async with client.open_writer(log, create=True) as writer:
+            ids = []
+            for number in range(130):
+                ids.append(await writer.append(b"%d" % number))
+                await writer.rotate()
+        ref, record = (info := await client.describe(log)).ref, info.record
+        [page] = record.pages
+        key = metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, page.name)
+        await client.ledgers.store.remove_record(key, 0)
+    return page.name, [str(one) for one in ids if one.ledger_id > page.last_id]
+
+
+def test_what_a_lost_page_of_the_list_held_is_read_past(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog = Command(cluster.uri)
+        page, left = asyncio.run(lose_a_page(cluster.uri, "orders"))
+        assert 0 < len(left) < 130
+        file = tmp_path / "orders.jsonl"
+        for command in (
+            ("read", "orders", "-o", "json"),
+            ("tail", "orders", "-n", "129", "-o", "json"),
+            ("export", "orders", "--to", "jsonl", str(file)),
+        ):
+            dlog(*command).must_fail(1, f"page {page} ", "from a backup", "--on-data-loss gap")
+            found = dlog(*command, "--on-data-loss", "gap")
+            printed = found.must_succeed() if command[0] != "export" else file.read_text()
+            assert [json.loads(line)["id"] for line in printed.splitlines()] == left
+            [sentence] = found.err.splitlines()
+            assert sentence.startswith("dlog: data loss: messages from 1:0:0 to before ")
 
 
 def check_exports(dlog: Command, tmp_path: Path, second: dict[str, str]) -> None:
