@@ -11,13 +11,16 @@ from dlog.testing.metadata.history import RegisterHistory
 
 
 class WholeLists:
-    """The lists of all versions of one log's record. `LookupError`: a page that is needed was never written."""
+    """The lists of all versions of one log's record. `LookupError`: a page that is needed was never written.
+
+    A page's name is used once: what was written first is the page, and later values are damage.
+    """
 
     def __init__(self, history: RegisterHistory, record_register: str) -> None:
         prefix = record_register.removesuffix("record") + "pages/"
         self._pages = {
             call.register.removeprefix(prefix): call.value
-            for call in history.calls
+            for call in reversed(history.calls)
             if call.operation != "remove" and call.register.startswith(prefix) and call.value is not None
         }
         self._ids: dict[bytes, frozenset[int]] = {}

@@ -184,7 +184,9 @@ def _list_change(
             yield f"I10: the seal of ledger {ledger_id} changed from {listed.seal} to {now[ledger_id].seal}"
         if ledger_id not in now and listed.seal is not None and not listed.known_empty:
             successor = next((each for each in listed_after if each.ledger_id > ledger_id), None)
-            trimmed = successor is not None and MessageId(successor.ledger_id, 0, 0) <= after.trim_before
+            # After a lost page the trim position need not be in a listed ledger.
+            end = ledger_id + 1 if successor is None else min(ledger_id + 1, successor.ledger_id)
+            trimmed = MessageId(end, 0, 0) <= after.trim_before
             if not trimmed and after.state is not LogState.DELETING:
                 yield f"I4: ledger {ledger_id} left the list, which is trimmed to {after.trim_before}"
     for ledger_id in now.keys() - was.keys():

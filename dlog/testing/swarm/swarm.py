@@ -25,8 +25,10 @@ from dlog.testing.checks.waits import c17_appends_end_in_time
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.audits import broken_promises, leaks, root_of, unfound_damage
 from dlog.testing.swarm.chaos import Chaos
+from dlog.testing.swarm.garbage import garbage_is_deleted
+from dlog.testing.swarm.lost_pages import LostPage
 from dlog.testing.swarm.plan import RACKS_MIN, Plan
-from dlog.testing.swarm.processes.administrators import SwarmAdministrator
+from dlog.testing.swarm.processes.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
 from dlog.testing.swarm.processes.consumers import Consumed, SwarmConsumer
 from dlog.testing.swarm.processes.copiers import SwarmCopier
@@ -150,6 +152,9 @@ class Swarm:
         slowest = min(node.clock.rate for node in self._loop.nodes())
         in_time = c17_appends_end_in_time(history.appends, self._plan.hold_s / slowest, self.chaos.pauses)
         self.wrong += first_findings("c17_appends_end_in_time", in_time)
+        if within and self._plan.short_lists:
+            check = self._cluster.run("page-verifier", self._lose_a_page)
+            self.wrong += await self._in_time("a log with a lost page is read, trimmed and deleted", check)
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
         self.wrong += leaks(self._cluster, self._plan)
@@ -171,6 +176,18 @@ class Swarm:
             if takes_part:
                 verify = self._cluster.run(f"{who}-verifier", check)
                 self.wrong += await self._in_time(what, verify)
+
+    async def _lose_a_page(self) -> list[str]:
+        """Last of all, since nothing else may use the log any more."""
+        chance = self._loop.seeds.stream("lost page")
+        wrong = await LostPage(self._connect, LOG, chance, self._plan.reader_config()).check()
+        if self._plan.waits_for_garbage:
+            client = await self._connect()
+            try:
+                await garbage_is_deleted(client, self._cluster, (LOG, OTHER_LOG))
+            finally:
+                await client.close()
+        return wrong
 
     def violations(self) -> list[str]:
         """What was found wrong so far, by the phases and by every process."""

@@ -123,6 +123,17 @@ MUTATIONS = (
         plan=focused(**LONG, writers=1, chaos_s=16.0),
     ),
     Mutation(
+        "lost-page-is-passed-in-silence",
+        "A reader that passes a page that it cannot read reports what the page may list as a gap.",
+        (
+            edit(
+                "dlog.core.tailing:Tailing._pass_page",
+                ("self._gaps.append(Gap(first, resume_at, GapReason.DATA_LOSS))", "pass"),
+            ),
+        ),
+        plan=focused(**LONG, writers=1, short_lists=True),
+    ),
+    Mutation(
         "sweep-takes-a-ledger-in-a-page-for-an-orphan",
         "The sweep knows the ledgers in pages: they are listed, or wait for their deletion.",
         (
