@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
-from bookie_server.tools.admin_connection import AdminConnection, linked
+from bookie_server.tools.admin_connection import linked
+from bookie_server.tools.cluster.limbo import bookies_and_limbo, is_in_limbo
 from bookie_server.tools.formatting import (
     give_up,
     identity_of,
@@ -31,8 +32,6 @@ from ledger.wire.messages import (
     BookieInfoResponse,
     BookieInfoWanted,
     Operation,
-    V3ReadRequest,
-    V3ReadResponse,
 )
 from ledger.wire.status import Status
 
@@ -40,9 +39,7 @@ T = TypeVar("T")
 
 PORT = re.compile("[0-9]{1,5}")
 ANSWER_BYTES_MAX = 64 * 1024
-_NO_LEDGER = 2**63 - 1
-"""The last id that there can be: stores give out ids from 0 on."""
-BOOKIE_COLUMNS = ("bookie", "address", "state")
+BOOKIE_COLUMNS = ("bookie", "address", "state", "in_limbo")
 
 
 def init_cluster(metadata: str) -> str:
@@ -56,15 +53,16 @@ def init_cluster(metadata: str) -> str:
 
 
 def registered_bookies(metadata: str) -> list[Row]:
-    """Every registered bookie with its address and state."""
+    """Every registered bookie with its address and state, and whether it is in limbo, None if it does not say."""
 
     async def read(store: MetadataStore) -> list[Row]:
-        bookies = await store.bookies()
+        bookies, in_limbo = await bookies_and_limbo(store)
         return [
             {
                 "bookie": each.bookie_id,
                 "address": f"{each.host}:{each.port}",
                 "state": "read-only" if each.read_only else "writable",
+                "in_limbo": in_limbo[each.bookie_id],
             }
             for each in (*bookies.writable, *bookies.read_only)
         ]
@@ -94,23 +92,10 @@ async def _ask_info(host: str, port: int) -> tuple[BookieInfoResponse, bool | No
     wanted = BookieInfoRequest(requested=BookieInfoWanted.TOTAL_BYTES | BookieInfoWanted.FREE_BYTES)
     async with linked(host, port, ANSWER_BYTES_MAX) as link:
         status, answer = await link.ask(Operation.GET_BOOKIE_INFO, wanted, BookieInfoResponse)
-        in_limbo = await _is_in_limbo(link)
+        in_limbo = await is_in_limbo(link)
     if status is not Status.EOK or answer is None:
         raise BookieUnavailableError(f"the bookie at {host}:{port} answered {status.name}")
     return answer, in_limbo
-
-
-async def _is_in_limbo(link: AdminConnection) -> bool | None:
-    """No message says so, but a bookie in limbo denies no ledger, not even one that cannot have been created."""
-    request = V3ReadRequest(ledger_id=_NO_LEDGER, entry_id=0)
-    status, _ = await link.ask(Operation.READ_ENTRY, request, V3ReadResponse)
-    match status:
-        case Status.EUNKNOWNLEDGERSTATE:
-            return True
-        case Status.ENOLEDGER:
-            return False
-        case _:
-            return None
 
 
 def live_ledger_rows(

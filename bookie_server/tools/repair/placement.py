@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bookie_server.tools.cluster.limbo import limbo_of
 from bookie_server.tools.store_session import with_store
 from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig
@@ -46,12 +47,13 @@ def explained(
 
     async def work(ledgers: LedgerClient) -> Report:
         free, bookies, policy = await ledgers.ask_free_space(), ledgers.bookies(), ledgers.placement()
+        in_limbo = await limbo_of(bookies)
         rows: list[Row] = [
             {
                 "bookie": info.bookie_id,
                 "location": _location(policy, info.bookie_id),
                 "free_bytes": free.get(info.bookie_id),
-                "may_be_chosen": _obstacle(policy, info, excluded) or "yes",
+                "may_be_chosen": _obstacle(policy, info, excluded, in_limbo[info.bookie_id]) or "yes",
             }
             for info in (*bookies.writable, *bookies.read_only)
         ]
@@ -90,10 +92,14 @@ def _location(policy: PlacementPolicy, bookie_id: BookieId) -> str | None:
     return None if location is None else "/" + "/".join(location)
 
 
-def _obstacle(policy: PlacementPolicy, info: BookieInfo, excluded: Collection[BookieId]) -> str:
+def _obstacle(
+    policy: PlacementPolicy, info: BookieInfo, excluded: Collection[BookieId], in_limbo: bool | None
+) -> str:
     """Why the bookie is not chosen; empty if it may be."""
     if info.bookie_id in excluded:
         return "no: excluded"
+    if in_limbo:
+        return "no: in limbo"
     if info.read_only:
         return "no: read-only"
     if not policy.usable([info.bookie_id]):

@@ -157,9 +157,9 @@ def eventually(condition: object, *, within_s: float = PATIENCE_S) -> None:
         time.sleep(0.01)
 
 
-def listed_bookies(metadata: str) -> list[dict[str, str]]:
+def listed_bookies(metadata: str) -> list[dict[str, Any]]:
     """What `bookie ls` prints."""
     done = run_bookie("ls", "--metadata", metadata, "-o", "json")
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, str]] = json.loads(done.stdout)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
     return found

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.integration
 
 def test_a_running_bookie_is_listed_and_a_stopped_one_is_not(bookie: BookieProcess) -> None:
     address = f"127.0.0.1:{bookie.port}"
-    assert listed_bookies(bookie.metadata) == [{"bookie": address, "address": address, "state": "writable"}]
+    assert listed_bookies(bookie.metadata) == [
+        {"bookie": address, "address": address, "state": "writable", "in_limbo": False}
+    ]
     assert bookie.terminate() == 0
     assert listed_bookies(bookie.metadata) == []
 
