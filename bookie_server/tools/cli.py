@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
+from bookie_server.tools.cluster import cli as cluster_cli
 from bookie_server.tools.options import LogLevelOption, MetadataOption, Output, OutputOption
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
@@ -412,6 +413,7 @@ def format_bookie(
     print(format_directories(metadata, storage, force=force))
 
 
+cluster_cli.register(app)
 repair_cli.register(app)
 placement_cli.register(app)
 

@@ -23,11 +23,12 @@ SMALL_FILES: dict[str, object] = {"journal_segment_bytes": 8 << 20, "reserve_byt
 """A hundred bookies in one test run should not preallocate gigabytes."""
 
 
-def run_bookie(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_bookie(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one `bookie` command to its end."""
     return subprocess.run(
         [sys.executable, "-m", "bookie_server", *arguments],
         cwd=ROOT,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

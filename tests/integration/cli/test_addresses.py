@@ -37,6 +37,7 @@ ARGUMENTS = {
     "tail": ["log"],
     "verify": ["log"],
     "format": ["--data", "no-such-directory", "--yes"],
+    "nuke-cluster": ["--force"],
     "read-ledger": ["1"],
     "recover": ["127.0.0.1:3181"],
     "decommission": ["127.0.0.1:3181"],

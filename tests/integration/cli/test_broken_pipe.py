@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import pytest
 from bookie_server.tools.cli import app as bookie_app
 from dlog.cli.main import app as dlog_app
 from dlog.local.embedded import Standalone
-from ledger.errors import MetadataUnavailableError
+from ledger.errors import AlreadyExistsError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from ledger.model import BookieId
 from tests.helpers.processes.bookie import eventually
@@ -43,6 +44,19 @@ class Place:
     scratch: Path
     first: str
     """The id of the first message of `pipes`."""
+
+    def unused_uri(self) -> str:
+        """Of a cluster without bookies, which may be removed."""
+        uri = f"sqlite:///{self.scratch / 'unused.db'}"
+
+        async def init() -> None:
+            store = await open_store(uri)
+            with suppress(AlreadyExistsError):
+                await store.init_cluster()
+            await store.close()
+
+        asyncio.run(init())
+        return uri
 
     def idle_bookie(self, bookie_id: str) -> str:
         """Its id, after it got a cookie in the stopped cluster. No ledger names it."""
@@ -149,6 +163,9 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
 """Arguments for every command that ends by itself. Those that serve are below."""
 
 CASES |= {
+    ("bookie", "instance-id"): [lambda _: []],
+    ("bookie", "format-cluster"): [lambda place: ["--metadata", place.unused_uri(), "--yes"]],
+    ("bookie", "nuke-cluster"): [lambda place: ["--metadata", place.unused_uri(), "--force"]],
     ("bookie", "under-replicated"): [
         lambda place: ["--metadata", place.uri],
         lambda place: ["--metadata", place.uri, "-o", "json"],
