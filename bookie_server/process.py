@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from bookie_server.allocator import return_large_blocks
-from bookie_server.autorecovery import autorecovery
+from bookie_server.autorecovery import RepairStatus, autorecovery
 from bookie_server.config import BookieConfig
 from bookie_server.control.commands import BookieControl
 from bookie_server.control.server import ControlSocket
@@ -93,8 +93,8 @@ async def _serve(config: BookieConfig) -> int:
     try:
         environment = SystemEnvironment()
         server = BookieServer(config, store, SystemDisk(), environment)
-        async with autorecovery(config, store, environment):
-            return await _serve_until(asked_to_stop, config, server)
+        async with autorecovery(config, store, environment) as repair_status:
+            return await _serve_until(asked_to_stop, config, server, repair_status)
     except LogStoreError as error:
         return _report(error)
     finally:
@@ -113,7 +113,9 @@ async def _opened(metadata: str, asked_to_stop: asyncio.Event) -> MetadataStore 
     return None if opening.cancelled() else await opening
 
 
-async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, server: BookieServer) -> int:
+async def _serve_until(
+    asked_to_stop: asyncio.Event, config: BookieConfig, server: BookieServer, repair_status: RepairStatus
+) -> int:
     asked = asyncio.create_task(_wait_for(asked_to_stop))
     starting = asyncio.create_task(server.start())
     await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -123,7 +125,7 @@ async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, serve
         return DONE
     try:
         await starting
-        async with _control(config, server):
+        async with _control(config, server, repair_status):
             tell(f"bookie {config.advertised_host}:{server.port} is ready")
             failed = asyncio.create_task(_wait_for(server.failed))
             await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,15 +139,18 @@ async def _serve_until(asked_to_stop: asyncio.Event, config: BookieConfig, serve
 
 
 @asynccontextmanager
-async def _control(config: BookieConfig, server: BookieServer) -> AsyncIterator[None]:
+async def _control(
+    config: BookieConfig, server: BookieServer, repair_status: RepairStatus
+) -> AsyncIterator[None]:
     """Serve commands of this machine. A bookie that cannot serves its clients all the same."""
     assert server.storage is not None, "it has been started"
-    control = BookieControl(server.storage, server.scrubber)
+    control = BookieControl(server.storage, server.scrubber, repair_status)
     try:
         opened = await ControlSocket.open(config.storage.ledger_directory, control.perform)
     except OSError as error:
         logger.warning(
-            "`bookie space`, `compact` and `scrub` need a stop of this bookie: no socket (%s)", error
+            "`bookie space`, `compact`, `scrub` and `info --data` need a stop of this bookie: no socket (%s)",
+            error,
         )
         yield
         return

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from bookie_server.control.messages import Command, Request, compacted_result, files_result
+from bookie_server.disk.disk_watch import writability_of
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub.scrubber import Scrubber
 from ledger.errors import UnavailableError
 
 
 class BookieControl:
-    def __init__(self, storage: LedgerStorage, scrubber: Scrubber | None) -> None:
+    def __init__(
+        self,
+        storage: LedgerStorage,
+        scrubber: Scrubber | None,
+        repair_status: Callable[[], dict[str, Any] | None],
+    ) -> None:
+        """`repair_status`: of the worker in this process, None without one."""
         self._storage = storage
         self._scrubber = scrubber
+        self._repair_status = repair_status
 
     async def perform(self, request: Request) -> Any:
         """The result for `Answer.result`. LogStoreError: not done."""
@@ -27,6 +36,12 @@ class BookieControl:
                 return await self._scrub()
             case Command.REBUILD_INDEX:
                 return asdict(await self._storage.rebuild_index())
+            case Command.STATUS:
+                return {
+                    "in_limbo": self._storage.limbo,
+                    "read_only": not writability_of(self._storage).adds,
+                    "repair": self._repair_status(),
+                }
 
     async def _scrub(self) -> dict[str, object]:
         if self._scrubber is None:

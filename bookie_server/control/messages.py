@@ -28,6 +28,7 @@ class Command(StrEnum):
     COMPACT = "compact"
     SCRUB = "scrub"
     REBUILD_INDEX = "rebuild-index"
+    STATUS = "status"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.models import OptionInfo
 
 from bookie_server.tools.cluster import cli as cluster_cli
-from bookie_server.tools.options import LogLevelOption, MetadataOption, Output, OutputOption
+from bookie_server.tools.options import (
+    DataOption,
+    JournalOption,
+    LedgersOption,
+    LogLevelOption,
+    MetadataOption,
+    Output,
+    OutputOption,
+    storage_of,
+)
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
 from ledger.command_line import Boundary
-from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from bookie_server.storage.config import StorageConfig
     from ledger.printing import Row
 
 app = typer.Typer(
@@ -49,25 +55,6 @@ MaybeMetadataOption = Annotated[
 ]
 
 
-def _directory(option: str, help_text: str) -> OptionInfo:
-    """The option of a directory. An empty one, as of an unset variable, would be where the command runs: refused."""
-
-    def parse(text: str) -> Path:
-        if not text:
-            raise ConfigurationError(f"{option} is empty: give a directory, or leave the option out")
-        return Path(text)
-
-    found: OptionInfo = typer.Option(option, help=help_text, metavar="DIR", parser=parse)
-    return found
-
-
-DataOption = Annotated[Path | None, _directory("--data", "Directory of the journal and the ledgers.")]
-JournalOption = Annotated[
-    Path | None, _directory("--journal-dir", "Journal directory (default: DATA/journal).")
-]
-LedgersOption = Annotated[
-    Path | None, _directory("--ledger-dir", "Ledger directory (default: DATA/ledgers).")
-]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -165,9 +152,10 @@ def info(
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show disk space and identity of a bookie, and whether it is in limbo.
+    """Show disk space and identity of a bookie, whether it is in limbo, and what its repair worker copies.
 
-    Asks the running bookie at HOST:PORT, or reads the directories of a stopped one (--data).
+    Asks the running bookie at HOST:PORT, which does not tell of its worker, or the one that runs on the directories
+    (--data); reads those of a stopped one.
     """
     if address is not None:
         from bookie_server.tools.admin import bookie_info
@@ -175,8 +163,18 @@ def info(
         _print_facts(bookie_info(address), output)
     else:
         from bookie_server.tools.inspection import directory_facts, require_whole
+        from bookie_server.tools.repair.running import print_running, running_facts
+        from ledger.printing import print_json
 
-        facts, damage = directory_facts(_storage(data, journal_dir, ledger_dir))
+        storage = storage_of(data, journal_dir, ledger_dir)
+        running = running_facts(storage)
+        if running is not None:
+            if output is Output.JSON:
+                print_json(running)
+            else:
+                print_running(running)
+            return
+        facts, damage = directory_facts(storage)
         _print_facts(facts, output)
         require_whole(damage)
 
@@ -193,7 +191,7 @@ def read_journal(
     from bookie_server.tools.inspection import journal_rows
     from ledger.printing import print_stream
 
-    rows = journal_rows(_storage(data, journal_dir, ledger_dir), ledger)
+    rows = journal_rows(storage_of(data, journal_dir, ledger_dir), ledger)
     print_stream(rows, as_json=output is Output.JSON)
 
 
@@ -220,7 +218,7 @@ def read_log(
     from bookie_server.tools.entry_log_rows import entry_log_rows
     from ledger.printing import print_stream
 
-    rows = entry_log_rows(_storage(data, journal_dir, ledger_dir), log, ledger, entry)
+    rows = entry_log_rows(storage_of(data, journal_dir, ledger_dir), log, ledger, entry)
     print_stream(rows, as_json=output is Output.JSON)
 
 
@@ -282,7 +280,7 @@ def read_ledger(
     else:
         from bookie_server.tools.inspection import ledger_rows
 
-        stored = ledger_rows(_storage(data, journal_dir, ledger_dir), ledger, first, last)
+        stored = ledger_rows(storage_of(data, journal_dir, ledger_dir), ledger, first, last)
         print_stream(stored, as_json=output is Output.JSON)
 
 
@@ -301,7 +299,7 @@ def rebuild_index(
     """
     from bookie_server.tools.rebuilding import rebuilt_facts, require_nothing_lost
 
-    facts = rebuilt_facts(_storage(data, journal_dir, ledger_dir), repair_cli.say)
+    facts = rebuilt_facts(storage_of(data, journal_dir, ledger_dir), repair_cli.say)
     _print_facts(facts, output)
     require_nothing_lost(facts)
 
@@ -330,7 +328,7 @@ def scrub(
         scrubbed_facts,
     )
 
-    storage = _storage(data, journal_dir, ledger_dir)
+    storage = storage_of(data, journal_dir, ledger_dir)
     if status:
         _print_rows(SCRUB_COLUMNS, scrub_status(storage), output)
         return
@@ -350,7 +348,7 @@ def space(
     """Show live and dead bytes of a bookie's entry logs and journal files."""
     from bookie_server.tools.space import FILE_COLUMNS, LEDGER_COLUMNS, file_rows, ledger_rows, text_row
 
-    storage = _storage(data, journal_dir, ledger_dir)
+    storage = storage_of(data, journal_dir, ledger_dir)
     if ledgers:
         _print_rows(LEDGER_COLUMNS, ledger_rows(storage), output)
     else:
@@ -378,7 +376,7 @@ def compact(
     """
     from bookie_server.tools import space
 
-    storage = _storage(data, journal_dir, ledger_dir, config)
+    storage = storage_of(data, journal_dir, ledger_dir, config)
     if dry_run:
         _print_rows(space.FILE_COLUMNS, space.compactable_rows(storage, threshold), output, space.text_row)
         return
@@ -406,7 +404,7 @@ def format_bookie(
     """Delete all data and the cookie of a stopped bookie."""
     from bookie_server.tools.admin import format_directories
 
-    storage = _storage(data, journal_dir, ledger_dir)
+    storage = storage_of(data, journal_dir, ledger_dir)
     question = f"Delete what a bookie stores in {storage.journal_directory} and {storage.ledger_directory}?"
     if not yes and not typer.confirm(question):
         raise typer.Exit(1)
@@ -440,16 +438,6 @@ def _print_facts(facts: Row, output: Output) -> None:
         print_facts(
             {name: str(value) if name == "kept_port" and value else value for name, value in facts.items()}
         )
-
-
-def _storage(
-    data: Path | None, journal_dir: Path | None, ledger_dir: Path | None, config: Path | None = None
-) -> StorageConfig:
-    from bookie_server.config_file import make_stopped_storage_config, read_settings
-
-    settings = read_settings(config) if config is not None else {}
-    flags = {"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}
-    return make_stopped_storage_config(settings, flags)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from ledger.environment import Environment
 from ledger.metadata.store import MetadataStore
 from ledger.repair.auditor import Auditor
 from ledger.repair.config import RepairConfig
+from ledger.repair.progress import WorkerProgress
 from ledger.repair.worker import Worker
 
 
@@ -26,8 +27,9 @@ async def run_autorecovery(
     environment: Environment,
     config: RepairConfig,
     on_ready: Callable[[], None] = lambda: None,
+    progress: WorkerProgress | None = None,
 ) -> None:
-    """Stand for auditor and repair what is marked, until cancelled.
+    """Stand for auditor and repair what is marked, until cancelled. `progress`: where the worker notes what it does.
 
     Raises:
         MetadataUnavailableError: there is no cluster, or the store cannot be reached at the start. Later both wait
@@ -41,7 +43,7 @@ async def run_autorecovery(
         name = process_name(environment)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(Auditor(ledgers, config, name).run())
-            tasks.create_task(Worker(ledgers, config, name).run())
+            tasks.create_task(Worker(ledgers, config, name, progress).run())
             on_ready()
     finally:
         await ledgers.close()

@@ -16,6 +16,7 @@ from ledger.repair.copying.checker import Depth
 from ledger.repair.draining import Drained, Draining, OnLedger, ignore_progress
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.outcome import LedgerOutcome
+from ledger.repair.progress import DrainProgress
 
 
 class RepairClient:
@@ -32,17 +33,34 @@ class RepairClient:
         dry_run: bool = False,
         skip_open: bool = False,
         on_ledger: OnLedger = ignore_progress,
+        progress: DrainProgress | None = None,
     ) -> Drained:
-        """Copy what the bookie must hold to others, which take its place (`Draining.recover`); see there for errors."""
-        draining = Draining(self._ledgers, bookie_id, self._config, skip_open=skip_open, on_ledger=on_ledger)
+        """Copy what the bookie must hold to others, which take its place (`Draining.recover`); see there for errors.
+
+        `progress`: what is noted while it runs.
+        """
+        draining = Draining(
+            self._ledgers,
+            bookie_id,
+            self._config,
+            skip_open=skip_open,
+            on_ledger=on_ledger,
+            progress=progress,
+        )
         try:
             return await (draining.look() if dry_run else draining.recover())
         finally:
             await draining.close()
 
-    async def decommission(self, bookie_id: BookieId, *, on_ledger: OnLedger = ignore_progress) -> Drained:
+    async def decommission(
+        self,
+        bookie_id: BookieId,
+        *,
+        on_ledger: OnLedger = ignore_progress,
+        progress: DrainProgress | None = None,
+    ) -> Drained:
         """`recover`, and remove the bookie's cookie (`Draining.decommission`); see there for errors."""
-        draining = Draining(self._ledgers, bookie_id, self._config, on_ledger=on_ledger)
+        draining = Draining(self._ledgers, bookie_id, self._config, on_ledger=on_ledger, progress=progress)
         try:
             return await draining.decommission()
         finally:

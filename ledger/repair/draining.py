@@ -22,6 +22,7 @@ from ledger.repair.ledger_index import all_ledgers
 from ledger.repair.ledger_repair import Scope
 from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.outcome import LedgerOutcome
+from ledger.repair.progress import DrainProgress
 
 _log = logging.getLogger(__name__)
 
@@ -62,11 +63,19 @@ class Draining:
         *,
         skip_open: bool = False,
         on_ledger: OnLedger = ignore_progress,
+        progress: DrainProgress | None = None,
     ) -> None:
         self._ledgers = ledgers
+        self._progress = progress or DrainProgress()
         self._bookie_id = bookie_id
         self._on_ledger = on_ledger
-        self._locked = LockedRepair(ledgers, config, ledgers.environment.host_name(), skip_open=skip_open)
+        self._locked = LockedRepair(
+            ledgers,
+            config,
+            ledgers.environment.host_name(),
+            skip_open=skip_open,
+            progress=self._progress.copies,
+        )
         self._scope = Scope(drained=frozenset({bookie_id}), others=Depth.NONE)
 
     async def close(self) -> None:
@@ -90,6 +99,7 @@ class Draining:
             await require_known(self._ledgers.store, self._bookie_id)
         while ledger_ids:
             done.ledgers += len(ledger_ids)
+            self._progress.ledgers = done.ledgers
             await self._drain(ledger_ids, done)
             if done.left:
                 break
@@ -117,10 +127,11 @@ class Draining:
         ledger_ids = await self._dependent()
         if not ledger_ids:
             await require_known(self._ledgers.store, self._bookie_id)
-        done.ledgers = len(ledger_ids)
+        self._progress.ledgers = done.ledgers = len(ledger_ids)
         for number, ledger_id in enumerate(ledger_ids, 1):
             outcome = await self._locked.look(ledger_id, self._scope)
             done.left[ledger_id] = outcome
+            self._progress.ledgers_done = number
             self._on_ledger(number, len(ledger_ids), outcome)
         return done
 
@@ -155,6 +166,7 @@ class Draining:
             if not outcome.complete:
                 done.left[ledger_id] = outcome
             finished += 1
+            self._progress.ledgers_done = finished
             self._on_ledger(finished, done.ledgers, outcome)
 
         waiting = set[asyncio.Task[None]]()

@@ -7,6 +7,8 @@ that dies at any point leaves copies that do not count, never a fragment with fe
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -22,9 +24,14 @@ from ledger.repair.core.fragments import ClosedFragment, closed_fragments, open_
 from ledger.repair.core.replacing import Replacement, choose_target
 from ledger.repair.errors import CopyFailedError, FragmentChangedError
 from ledger.repair.outcome import LedgerOutcome, Repaired
+from ledger.repair.progress import CopyProgress, LedgerProgress, copied_so_far
 
 _ROUNDS = 3
 """Times that a ledger is read again because another client changed it."""
+_REPORT_S = 60.0
+"""How often the log says how far the copy of a large ledger has come."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,15 @@ class Scope:
 class LedgerRepair:
     """Repairs ledgers of one cluster, several at a time. `close` ends its connections."""
 
-    def __init__(self, ledgers: LedgerClient, config: RepairConfig | None = None) -> None:
+    def __init__(
+        self,
+        ledgers: LedgerClient,
+        config: RepairConfig | None = None,
+        progress: CopyProgress | None = None,
+    ) -> None:
+        """`progress`: where the copies are counted."""
         self._ledgers = ledgers
+        self._progress = progress or CopyProgress()
         config = config or RepairConfig()
         self._audit = CopyAudit(ledgers)
         self._checker = FragmentChecker(self._audit, config.check_percentage)
@@ -69,13 +83,16 @@ class LedgerRepair:
             MetadataOutcomeUnknownError: the answer to a change was lost; calling again finds out.
             MetadataFormatError: the ledger's metadata is damaged.
         """
-        return await self._run(ledger_id, scope or Scope(), dry_run=False)
+        began_ms = self._ledgers.environment.wall_us() // 1000
+        with self._progress.of(ledger_id, began_ms) as progress:
+            return await self._run(ledger_id, scope or Scope(), progress)
 
     async def look(self, ledger_id: LedgerId, scope: Scope | None = None) -> LedgerOutcome:
         """What `repair` would do: `left` names what is lacking, nothing is changed."""
-        return await self._run(ledger_id, scope or Scope(), dry_run=True)
+        return await self._run(ledger_id, scope or Scope(), None)
 
-    async def _run(self, ledger_id: LedgerId, scope: Scope, *, dry_run: bool) -> LedgerOutcome:
+    async def _run(self, ledger_id: LedgerId, scope: Scope, progress: LedgerProgress | None) -> LedgerOutcome:
+        """Without `progress`: only look."""
         done = LedgerOutcome(ledger_id)
         for _ in range(_ROUNDS):
             outcome = LedgerOutcome(ledger_id)
@@ -87,7 +104,7 @@ class LedgerRepair:
                 return outcome
             # Read after the metadata: a member that it names and that is gone now is lost, whenever it was added.
             bookies = await self._ledgers.store.bookies()
-            one = _OneLedger(self, outcome, metadata, bookies, scope, dry_run=dry_run)
+            one = _OneLedger(self, outcome, metadata, bookies, scope, progress)
             try:
                 await one.run()
             except FragmentChangedError as error:
@@ -126,8 +143,7 @@ class _OneLedger:
         metadata: Versioned[LedgerMetadata],
         bookies: BookieSet,
         scope: Scope,
-        *,
-        dry_run: bool,
+        progress: LedgerProgress | None,
     ) -> None:
         self._repair = repair
         self._outcome = outcome
@@ -135,7 +151,9 @@ class _OneLedger:
         self._local = metadata
         self._bookies = bookies
         self._scope = scope
-        self._dry_run = dry_run
+        self._dry_run = progress is None
+        self._progress = progress or LedgerProgress(outcome.ledger_id, 0)
+        self._next_report_at = asyncio.get_running_loop().time() + _REPORT_S
         self._chosen: dict[BookieId, BookieId] = {}
         """By the bookie that it replaced: what one bookie held stays together."""
         self._failed: set[BookieId] = set()
@@ -146,6 +164,12 @@ class _OneLedger:
     async def run(self) -> None:
         """Raises FragmentChangedError if another fragment was closed in the meantime."""
         before = closed_fragments(self._local.value)
+        self._progress.entries_total = self._progress.entries + sum(
+            len(fragment.entries_at(position))
+            for fragment in before
+            for position, bookie_id in enumerate(fragment.ensemble)
+            if self._is_lost(bookie_id)
+        )
         for at, fragment in enumerate(before):
             for position in range(len(fragment.ensemble)):
                 # Earlier replacements count: two positions must not get the same bookie.
@@ -197,6 +221,7 @@ class _OneLedger:
             self._outcome.lacking.add(bookie_id)
             self._leave(fragment, f"{bookie_id} lacks copies", held.lacking)
         elif held.lacking and not await self._fill(fragment, position, held.lacking):
+            self._progress.entries_total += len(fragment.entries_at(position))
             await self._replace(fragment, position)
 
     # ---- a member that is there gets back what it lacks
@@ -207,8 +232,10 @@ class _OneLedger:
         info = self._bookies.find(bookie_id)
         if info is None or info.read_only:
             return False
+        self._progress.entries_total += len(entry_ids)
         copied = await self._copy(fragment, entry_ids, bookie_id)
         if copied is None:
+            self._progress.entries_total -= len(entry_ids)
             return False
         if copied.entries:
             held = await self._repair.checker.lacking(
@@ -269,9 +296,16 @@ class _OneLedger:
         copier = self._repair.copier
         try:
             await copier.check_target(self._ledger_id, target)
-            return await copier.copy(
-                self._ledger_id, self._local.value, fragment, entry_ids, target, self._bookies
-            )
+            with self._progress.attempt():
+                return await copier.copy(
+                    self._ledger_id,
+                    self._local.value,
+                    fragment,
+                    entry_ids,
+                    target,
+                    self._bookies,
+                    on_sent=self._count,
+                )
         except CopyFailedError as error:
             self._failed.add(target)
             self._refusals.append(str(error))
@@ -279,6 +313,13 @@ class _OneLedger:
         except (UnavailableError, CorruptionError) as error:
             self._outcome.left.append(str(error))
             return Copied()
+
+    def _count(self, entries: int, payload_bytes: int) -> None:
+        self._progress.add(entries, payload_bytes)
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_report_at:
+            self._next_report_at = now + _REPORT_S
+            _log.info("ledger %s: %s", self._ledger_id, copied_so_far(self._progress))
 
     def _note(self, fragment: ClosedFragment, old: BookieId, new: BookieId, copied: Copied) -> None:
         self._outcome.repaired.append(

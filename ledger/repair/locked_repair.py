@@ -28,6 +28,7 @@ from ledger.repair.config import RepairConfig
 from ledger.repair.core.fragments import open_ensemble
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.outcome import LedgerOutcome
+from ledger.repair.progress import CopyProgress
 
 _log = logging.getLogger(__name__)
 
@@ -58,14 +59,23 @@ class _Slot:
 
 class LockedRepair:
     def __init__(
-        self, ledgers: LedgerClient, config: RepairConfig, holder: str, *, skip_open: bool = False
+        self,
+        ledgers: LedgerClient,
+        config: RepairConfig,
+        holder: str,
+        *,
+        skip_open: bool = False,
+        progress: CopyProgress | None = None,
     ) -> None:
-        """`holder`: the name in the lock, for display. `skip_open`: leave open ledgers to their writers."""
+        """`holder`: the name in the lock, for display. `skip_open`: leave open ledgers to their writers.
+
+        `progress`: where the copies are counted.
+        """
         self._ledgers = ledgers
         self._config = config
         self._holder = holder
         self._skip_open = skip_open
-        self._repair = LedgerRepair(ledgers, config)
+        self._repair = LedgerRepair(ledgers, config, progress)
         self._slots = asyncio.Semaphore(config.ledgers_at_once)
         self._attempts: dict[LedgerId, tuple[Versioned[UnderReplicated], EntryId]] = {}
         """Ledgers that stay marked: the mark, and through which entry everything was read because of it."""

@@ -17,6 +17,7 @@ from ledger.model import LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.outcome import sentence
+from ledger.repair.progress import WorkerProgress
 
 _TASKS_MAX = 256
 """Ledgers in hand, most of which wait for the writers of open ones; more stay marked until there is room."""
@@ -30,17 +31,6 @@ class _Pause:
     length_s: float
 
 
-@dataclass(slots=True)
-class WorkerProgress:
-    """What a worker has done since it began."""
-
-    ledgers: int = 0
-    entries: int = 0
-    payload_bytes: int = 0
-    waiting: int = 0
-    """Ledgers that could not be repaired and are tried again."""
-
-
 class Worker:
     """Runs until it is cancelled. Any number may run in a cluster, Apache's among them."""
 
@@ -49,12 +39,13 @@ class Worker:
         ledgers: LedgerClient,
         config: RepairConfig,
         name: str,
+        progress: WorkerProgress | None = None,
     ) -> None:
-        """`name`: in the locks, for display."""
-        self.progress = WorkerProgress()
+        """`name`: in the locks, for display. `progress`: where it is noted what it does."""
+        self._progress = progress or WorkerProgress()
         self._ledgers = ledgers
         self._config = config
-        self._locked = LockedRepair(ledgers, config, name)
+        self._locked = LockedRepair(ledgers, config, name, progress=self._progress.copies)
         self._woken = asyncio.Event()
         self._pauses: dict[LedgerId, _Pause] = {}
         self._tasks: dict[LedgerId, asyncio.Task[None]] = {}
@@ -110,7 +101,7 @@ class Worker:
         for ledger_id in self._pauses.keys() - marked:
             del self._pauses[ledger_id]  # another worker has repaired it
             self._locked.forget(ledger_id)
-        self.progress.waiting = len(self._pauses)
+        self._progress.waiting = len(self._pauses)
 
     def _begin(self, ledger_id: LedgerId) -> None:
         task = asyncio.get_running_loop().create_task(self._repair(ledger_id))
@@ -132,10 +123,8 @@ class Worker:
             return
         if outcome is None:
             return
-        self.progress.entries += outcome.entries
-        self.progress.payload_bytes += outcome.payload_bytes
         if outcome.complete:
-            self.progress.ledgers += 1
+            self._progress.ledgers += 1
             self._pauses.pop(ledger_id, None)
         else:
             self._pause(ledger_id)

@@ -507,8 +507,8 @@ def test_a_member_that_took_copies_and_does_not_answer_is_left_alone(monkeypatch
             bookie = cluster.bookies[number]
             lacking[bookie.bookie_id] = (3, 4)
 
-            async def copy_and_hang(*args: Any) -> Copied:
-                copied = await copy(*args)
+            async def copy_and_hang(*args: Any, **named: Any) -> Copied:
+                copied = await copy(*args, **named)
                 bookie.pause()
                 return copied
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bookie_server.tools.options import LogLevelOption, MetadataOption, Output, OutputOption
+from bookie_server.tools.options import (
+    DataOption,
+    LedgersOption,
+    LogLevelOption,
+    MetadataOption,
+    Output,
+    OutputOption,
+    storage_of,
+)
 
 if TYPE_CHECKING:
     from ledger.printing import Row
@@ -103,16 +111,30 @@ def autorecovery(
     raise typer.Exit(run(metadata, make_repair_config(settings, flags), level))
 
 
-def under_replicated(metadata: MetadataOption, output: OutputOption = Output.TEXT) -> None:
-    """List the ledgers that are marked because copies are missing."""
-    from bookie_server.tools.repair.work import MARK_COLUMNS, marked_ledgers
+def under_replicated(
+    metadata: MetadataOption,
+    data: DataOption = None,
+    ledger_dir: LedgersOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """List the ledgers that are marked because copies are missing.
+
+    With --data also how far the worker of the bookie that runs on these directories is with those that it has.
+    """
+    from bookie_server.tools.repair.running import WORKER_COLUMNS, repaired_now
+    from bookie_server.tools.repair.work import MARK_COLUMNS, marked_ledgers, with_progress
     from ledger.printing import print_json, print_table, with_times, with_words
 
     rows = marked_ledgers(metadata)
+    columns: tuple[str, ...] = MARK_COLUMNS
+    if data is not None or ledger_dir is not None:
+        journal_dir = ledger_dir if data is None else None  # it is not looked at
+        rows = with_progress(rows, repaired_now(storage_of(data, journal_dir, ledger_dir)))
+        columns += WORKER_COLUMNS
     if output is Output.JSON:
         print_json(rows)
     else:
-        print_table(MARK_COLUMNS, [list(with_times(with_words(row)).values()) for row in rows])
+        print_table(columns, [list(with_times(with_words(row)).values()) for row in rows])
 
 
 def recover(
@@ -132,10 +154,11 @@ def recover(
     A read-only bookie may run: its own copies are read, too. Fails if ledgers still depend on it at the end; then the
     command may be repeated.
     """
+    from bookie_server.tools.repair.display import Display
     from bookie_server.tools.repair.work import recovered
 
     settings = _repair_config(config, grace, rate)
-    facts = recovered(metadata, bookie, settings, dry_run=dry_run, skip_open=skip_open, say=say)
+    facts = recovered(metadata, bookie, settings, dry_run=dry_run, skip_open=skip_open, display=Display())
     _print(facts, output)
 
 
@@ -152,9 +175,11 @@ def decommission(
     Copies what it had to other bookies, as `recover`, returns once nothing depends on it, and removes its cookie. It is
     refused while other bookies have no room for one of its copies.
     """
+    from bookie_server.tools.repair.display import Display
     from bookie_server.tools.repair.work import decommissioned
 
-    _print(decommissioned(metadata, bookie, _repair_config(config, grace, rate), say=say), output)
+    settings = _repair_config(config, grace, rate)
+    _print(decommissioned(metadata, bookie, settings, display=Display()), output)
 
 
 def check_copies(

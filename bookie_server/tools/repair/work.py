@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar, cast
 
+from bookie_server.tools.repair.display import Display
 from bookie_server.tools.store_session import with_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import check_bookie_id
@@ -14,6 +15,7 @@ from ledger.repair.config import RepairConfig
 from ledger.repair.draining import Drained
 from ledger.repair.errors import CopiesMissingError, StillNeededError
 from ledger.repair.outcome import LedgerOutcome, sentence
+from ledger.repair.progress import DrainProgress
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -40,6 +42,12 @@ def marked_ledgers(metadata: str) -> list[Row]:
     return with_store(metadata, read)
 
 
+def with_progress(marked: Sequence[Row], now: Mapping[int, Row]) -> list[Row]:
+    """The rows with what a worker has copied of each ledger; None where it has not begun."""
+    unknown: Row = {"began_ms": None, "entries_copied": None, "entries_to_copy": None, "bytes_copied": None}
+    return [{**row, **now.get(cast(int, row["ledger"]), unknown)} for row in marked]
+
+
 def recovered(
     metadata: str,
     bookie: str,
@@ -47,26 +55,35 @@ def recovered(
     *,
     dry_run: bool,
     skip_open: bool,
-    say: Say,
+    display: Display,
 ) -> Row:
     """Copy what the bookie had. StillNeededError if ledgers depend on it at the end."""
     bookie_id = check_bookie_id(bookie)
 
     async def work(client: RepairClient) -> Row:
-        drained = await client.recover(
-            bookie_id, dry_run=dry_run, skip_open=skip_open, on_ledger=_teller(say)
-        )
+        progress = DrainProgress()
+        async with display.following(progress):
+            drained = await client.recover(
+                bookie_id,
+                dry_run=dry_run,
+                skip_open=skip_open,
+                on_ledger=_teller(display.say),
+                progress=progress,
+            )
         return _facts(drained, dry_run=dry_run)
 
     return _with_client(metadata, config, work)
 
 
-def decommissioned(metadata: str, bookie: str, config: RepairConfig, *, say: Say) -> Row:
+def decommissioned(metadata: str, bookie: str, config: RepairConfig, *, display: Display) -> Row:
     """Remove the bookie from the cluster. StillNeededError if ledgers depend on it at the end."""
     bookie_id = check_bookie_id(bookie)
 
     async def work(client: RepairClient) -> Row:
-        return _facts(await client.decommission(bookie_id, on_ledger=_teller(say)), dry_run=False)
+        progress = DrainProgress()
+        async with display.following(progress):
+            drained = await client.decommission(bookie_id, on_ledger=_teller(display.say), progress=progress)
+        return _facts(drained, dry_run=False)
 
     return _with_client(metadata, config, work)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -84,8 +84,11 @@ class Copier:
         target: BookieId,
         bookies: BookieSet,
         avoid: Collection[BookieId] = (),
+        on_sent: Callable[[int, int], None] = lambda entries, payload_bytes: None,
     ) -> Copied:
         """Copy these entries, ascending, to `target`. `avoid`: members that are not read.
+
+        `on_sent` is called with the entries and payload bytes just sent.
 
         Raises:
             CopyFailedError: the target refused, or does not answer.
@@ -116,6 +119,7 @@ class Copier:
                         await receiving.add(part)
                         entries += len(part.entries)
                         payload_bytes += size
+                        on_sent(len(part.entries), size)
                 await receiving.finish()
         except BookieUnavailableError as error:
             raise unreachable(ledger_id, error, target) from error

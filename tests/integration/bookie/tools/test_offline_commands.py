@@ -345,7 +345,7 @@ def test_info_reports_the_owner_of_the_directories(bookie: BookieProcess, killed
 
 @pytest.mark.parametrize(
     "arguments",
-    [["info"], ["read-journal"], ["read-ledger", "1"], ["format", "--yes"]],
+    [["read-journal"], ["read-ledger", "1"], ["format", "--yes"]],
     ids=lambda each: each[0],
 )
 def test_nothing_is_touched_while_the_bookie_runs(bookie: BookieProcess, arguments: list[str]) -> None:

@@ -3,103 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ledger.client import LedgerClient
-from ledger.inspection.copies import CopyState, Verdict
+from ledger.inspection.copies import CopyState
 from ledger.inspection.copy_audit import CopyAudit
-from ledger.model import BookieId, LedgerId, LedgerMetadata, QuorumSizes
 from ledger.printing import utc
-from tests.helpers.ledger.appender import client_of
-from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
+from tests.helpers.processes.bookie import BookieProcess, eventually
+from tests.helpers.processes.four_bookies import ENTRIES, FourBookies
 from tests.helpers.repository import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-ENTRIES = 300
-
-
-class Place:
-    """Four bookies, and ledgers on three of them each."""
-
-    def __init__(self, directory: Path) -> None:
-        self.uri = f"sqlite:///{directory}/meta.db"
-        assert run_bookie("init-cluster", "--metadata", self.uri).returncode == 0
-        self.bookies = [BookieProcess(self.uri, directory / f"bookie-{number}") for number in range(4)]
-        for each in self.bookies:
-            each.start()
-
-    def stop(self) -> None:
-        for each in self.bookies:
-            each.stop()
-
-    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = run_bookie(*arguments, "--metadata", self.uri)
-        assert done.returncode == code, (done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done
-
-    def json(self, *arguments: str, code: int = 0) -> Any:
-        return json.loads(self.run(*arguments, "-o", "json", code=code).stdout)
-
-    def ledgers(self) -> AbstractAsyncContextManager[LedgerClient]:
-        return client_of(self.uri)
-
-    def write(self, *, close: bool = True) -> LedgerId:
-        async def main() -> LedgerId:
-            async with self.ledgers() as client:
-                handle = await client.create(QuorumSizes(ensemble=3, write=3, ack=2))
-                await asyncio.gather(*(handle.add(b"%d" % number * 100) for number in range(ENTRIES)))
-                if close:
-                    await handle.close()
-                return handle.ledger_id
-
-        return asyncio.run(main())
-
-    def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
-        async def main() -> LedgerMetadata:
-            async with self.ledgers() as client:
-                return (await client.store.read_ledger(ledger_id)).value
-
-        return asyncio.run(main())
-
-    def is_complete(self, ledger_id: LedgerId) -> bool:
-        """Whether each entry has its write quorum of intact, equal copies."""
-
-        async def main() -> bool:
-            async with self.ledgers() as client:
-                metadata = (await client.store.read_ledger(ledger_id)).value
-                audit = CopyAudit(client)
-                found = await audit.audit(ledger_id, metadata, metadata.last_entry)
-                await audit.close()
-                return dict(found.verdicts) == {Verdict.COMPLETE: ENTRIES}
-
-        return asyncio.run(main())
-
-    def kill_member(self, ledger_id: LedgerId) -> BookieId:
-        """One of the ledger's bookies, for good; its id."""
-        bookie_id = self.metadata(ledger_id).last_fragment.ensemble[0]
-        next(each for each in self.bookies if bookie_id.endswith(f":{each.port}")).kill()
-        return bookie_id
-
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[FourBookies]:
+    made = FourBookies(tmp_path)
     yield made
     made.stop()
 
 
-def test_what_a_lost_bookie_had_is_copied_by_hand(place: Place) -> None:
+def test_what_a_lost_bookie_had_is_copied_by_hand(place: FourBookies) -> None:
     ledgers = [place.write() for _ in range(3)]
     lost = place.kill_member(ledgers[0])
     named = [each for each in ledgers if lost in place.metadata(each).members()]
@@ -129,7 +59,7 @@ def damage(bookie: BookieProcess, payload: bytes) -> None:
     bookie.start()
 
 
-def test_a_damaged_copy_is_not_copied_and_is_replaced(place: Place) -> None:
+def test_a_damaged_copy_is_not_copied_and_is_replaced(place: FourBookies) -> None:
     ledger = place.write()
     ensemble = place.metadata(ledger).last_fragment.ensemble
     rotten, lost = (
@@ -155,20 +85,20 @@ def test_a_damaged_copy_is_not_copied_and_is_replaced(place: Place) -> None:
     assert asyncio.run(copy()) is CopyState.INTACT
 
 
-def test_a_running_bookie_is_not_recovered(place: Place) -> None:
+def test_a_running_bookie_is_not_recovered(place: FourBookies) -> None:
     bookie_id = f"127.0.0.1:{place.bookies[0].port}"
     assert "is running and writable: stop it first" in place.run("recover", bookie_id, code=1).stderr
     assert "is running: stop it first" in place.run("decommission", bookie_id, code=1).stderr
 
 
-def test_a_bookie_that_the_cluster_does_not_know_is_refused(place: Place) -> None:
+def test_a_bookie_that_the_cluster_does_not_know_is_refused(place: FourBookies) -> None:
     """A mistyped id must not look like a bookie that may be taken away."""
     for verb in (("recover",), ("recover", "--dry-run"), ("decommission",)):
         refused = place.run(*verb, "127.0.0.1:1", code=1)
         assert "knows no bookie 127.0.0.1:1" in refused.stderr and refused.stdout == ""
 
 
-def test_an_open_ledger_is_closed_after_its_grace_or_left_alone(place: Place) -> None:
+def test_an_open_ledger_is_closed_after_its_grace_or_left_alone(place: FourBookies) -> None:
     ledger = place.write(close=False)
     lost = place.kill_member(ledger)
     left = place.run("recover", lost, "--skip-open", code=1)
@@ -178,7 +108,7 @@ def test_an_open_ledger_is_closed_after_its_grace_or_left_alone(place: Place) ->
     assert place.metadata(ledger).closed and place.is_complete(ledger)
 
 
-def test_a_decommissioned_bookie_is_forgotten(place: Place) -> None:
+def test_a_decommissioned_bookie_is_forgotten(place: FourBookies) -> None:
     ledger = place.write()
     lost = place.kill_member(ledger)
     assert place.json("decommission", lost)["ledgers"] == 1
@@ -195,7 +125,7 @@ def test_a_decommissioned_bookie_is_forgotten(place: Place) -> None:
     assert "needs 3 bookies and 2 are left without" in refused.stderr
 
 
-def test_copies_are_checked_and_marked(place: Place) -> None:
+def test_copies_are_checked_and_marked(place: FourBookies) -> None:
     ledger = place.write()
     assert place.json("check-copies", "--full") == []
     lost = place.kill_member(ledger)
@@ -210,7 +140,7 @@ def test_copies_are_checked_and_marked(place: Place) -> None:
     assert shown.split() == [str(ledger), lost, utc(marked[0]["marked_ms"]), "-"]
 
 
-def test_settings_are_shown_and_changed(place: Place) -> None:
+def test_settings_are_shown_and_changed(place: FourBookies) -> None:
     before = place.json("repair-settings")
     assert before["enabled"] and before["lost_bookie_delay_s"] is None and before["auditor"] is None
     after = place.json("repair-settings", "--disable", "--lost-bookie-delay", "7")
@@ -219,7 +149,7 @@ def test_settings_are_shown_and_changed(place: Place) -> None:
 
 
 @contextmanager
-def started(place: Place) -> Iterator[subprocess.Popen[str]]:
+def started(place: FourBookies) -> Iterator[subprocess.Popen[str]]:
     """Killed at the end if it still runs, also when the test fails."""
     command = [sys.executable, "-m", "bookie_server", "autorecovery", "--lost-bookie-delay", "0"]
     with subprocess.Popen(
@@ -235,7 +165,7 @@ def started(place: Place) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_worker_writes_damaged_copies_again_where_they_were(place: Place) -> None:
+def test_a_worker_writes_damaged_copies_again_where_they_were(place: FourBookies) -> None:
     ledger = place.write()
     member = place.metadata(ledger).last_fragment.ensemble[0]
     damage(next(each for each in place.bookies if member.endswith(f":{each.port}")), b"150" * 100)
@@ -248,7 +178,7 @@ def test_a_worker_writes_damaged_copies_again_where_they_were(place: Place) -> N
     assert place.is_complete(ledger)
 
 
-def test_a_bookie_runs_auditor_and_worker_if_it_is_told_to(place: Place) -> None:
+def test_a_bookie_runs_auditor_and_worker_if_it_is_told_to(place: FourBookies) -> None:
     ledger = place.write()
     outside = next(
         each
@@ -264,7 +194,7 @@ def test_a_bookie_runs_auditor_and_worker_if_it_is_told_to(place: Place) -> None
     assert outside.terminate() == 0
 
 
-def test_autorecovery_repairs_by_itself(place: Place) -> None:
+def test_autorecovery_repairs_by_itself(place: FourBookies) -> None:
     ledgers = [place.write() for _ in range(3)]
     with started(place) as process:
         assert process.stdout is not None
