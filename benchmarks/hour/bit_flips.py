@@ -20,9 +20,8 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.journal.files import file_ids
 from bookie_server.journal.log_mark import decode_log_mark
 from bookie_server.journal.record import file_name as journal_file_name
-from bookie_server.storage.entry_logs.entry_log import log_ids
-from bookie_server.storage.entry_logs.format import file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
+from bookie_server.storage.segments.log_files import log_ids, path_of
 from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.segments.scan import scan_segment
 from bookie_server.storage.storage_paths import StoragePaths
@@ -53,10 +52,11 @@ def flip_bits(
 def _blocks(paths: StoragePaths) -> Iterator[tuple[Path, FoundBlock]]:
     disk = SystemDisk()
     mark = decode_log_mark(disk.read_file(paths.mark), paths.mark)
-    for log_id in log_ids(disk, paths.entry_logs):
-        for found in scan(disk, paths.entry_logs, log_id, None):
+    for log_id in log_ids(disk, paths):
+        path = path_of(disk, paths, log_id)
+        for found in scan(disk, path, log_id, None):
             if isinstance(found, FoundBlock):
-                yield paths.entry_logs / file_name(log_id), found
+                yield path, found
     for file_id in file_ids(disk, paths.journal):
         path = paths.journal / journal_file_name(file_id)
         if file_id < mark.file_id:

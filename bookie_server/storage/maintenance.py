@@ -20,11 +20,10 @@ from bookie_server.journal.writer import Journal
 from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.checkpoint import CheckpointJob
 from bookie_server.storage.config import StorageConfig
-from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_reader import EntryReader
 from bookie_server.storage.scrub.file_walk import UnindexedBlock
 from bookie_server.storage.scrub.restoring import restore_blocks
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.log_files import log_ids, path_of
 from bookie_server.storage.start.opening import Parts
 from ledger.buggify import buggify
 from ledger.errors import LogStoreError
@@ -328,16 +327,14 @@ class StorageMaintenance:
     def _dead_logs(self) -> list[int]:
         # In the storage worker, so between two checkpoints: what the index says now is durable.
         parts = self._parts
-        closed = [
-            each for each in log_ids(parts.disk, parts.paths.entry_logs) if each < parts.writer.end.log_id
-        ]
+        closed = [each for each in log_ids(parts.disk, parts.paths) if each < parts.writer.end.log_id]
         closed += parts.checkpointer.segments_before_mark()
         return [each for each in closed if not parts.index.has_live_ledger(each)]
 
     def _remove_log(self, log_id: int) -> bool:
         """False: it is in use again, since a scrubber has put back what it has found there; or is removed already."""
         parts = self._parts
-        path = path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal)
+        path = path_of(parts.disk, parts.paths, log_id)
         if parts.index.has_live_ledger(log_id) or not parts.disk.exists(path):
             return False
         with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts

@@ -24,6 +24,11 @@ class StoragePaths:
         return self.ledgers / "entry-logs"
 
     @property
+    def log_directories(self) -> tuple[Path, ...]:
+        """Those with entry logs, the first of them that of the ledger directory with the index."""
+        return (self.entry_logs,)
+
+    @property
     def compaction(self) -> Path:
         """The entry log that a compaction writes, before it has its number."""
         return self.entry_logs / "compaction.tmp"

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from bookie_server.disk.disk import Disk
-from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import IndexDamagedError
 from bookie_server.journal.files import file_ids
@@ -20,7 +19,8 @@ from bookie_server.journal.record import SUFFIX as JOURNAL_SUFFIX
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.format import SUFFIX
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
-from bookie_server.storage.segments.places import is_segment, journal_file_id, path_of, segment_id
+from bookie_server.storage.segments.log_files import log_ids, path_of
+from bookie_server.storage.segments.places import is_segment, journal_file_id, name_of, segment_id
 from bookie_server.storage.segments.scan import scan_segment
 from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
@@ -49,11 +49,11 @@ def entry_log_rows(
     with exclusively(disk, config):
         paths = StoragePaths.of(config)
         mark = _mark(disk, paths)
-        log_ids = [*numbers_of(disk, paths.entry_logs, SUFFIX), *_segments(disk, paths, mark)]
-        if wanted is not None and wanted not in log_ids:
-            raise _not_found(wanted, paths, mark)
-        for log_id in log_ids if wanted is None else [wanted]:
-            name = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal).name
+        there = [*log_ids(disk, paths), *_segments(disk, paths, mark)]
+        if wanted is not None and wanted not in there:
+            raise _not_found(disk, wanted, paths, mark)
+        for log_id in there if wanted is None else [wanted]:
+            name = name_of(log_id)
             for found in _blocks(disk, paths, mark, log_id):
                 yield from _rows(name, found, ledger_id, entry_id)
 
@@ -73,15 +73,15 @@ def _segments(disk: Disk, paths: StoragePaths, mark: LogMark | None) -> list[int
 def _blocks(
     disk: Disk, paths: StoragePaths, mark: LogMark | None, log_id: int
 ) -> Iterator[FoundBlock | Damage]:
+    path = path_of(disk, paths, log_id)
     if not is_segment(log_id):
-        return scan(disk, paths.entry_logs, log_id, None)
-    path = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
+        return scan(disk, path, log_id, None)
     end = mark.offset if mark is not None and journal_file_id(log_id) == mark.file_id else None
     return scan_segment(disk, path, log_id, end)
 
 
-def _not_found(log_id: int, paths: StoragePaths, mark: LogMark | None) -> RecordNotFoundError:
-    path = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
+def _not_found(disk: Disk, log_id: int, paths: StoragePaths, mark: LogMark | None) -> RecordNotFoundError:
+    path = path_of(disk, paths, log_id)
     if is_segment(log_id) and mark is not None and journal_file_id(log_id) > mark.file_id:
         reason = f"journal file {path} is not before the log mark: read it with `bookie read-journal`"
     else:

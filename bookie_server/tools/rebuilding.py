@@ -13,8 +13,7 @@ from bookie_server.errors import StorageError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.rebuild.new_index import Progress, Rebuilt
 from bookie_server.storage.rebuild.stopped import rebuild_index
-from bookie_server.storage.segments.places import path_of
-from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.segments.places import name_of
 from bookie_server.tools.running_bookie import ask_running
 from bookie_server.tools.stopped_bookie import exclusively
 from ledger.printing import Row, counted
@@ -40,12 +39,9 @@ def rebuilt_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
 
 
 def _of_stopped(config: StorageConfig, say: Callable[[str], None]) -> Rebuilt:
-    paths = StoragePaths.of(config)
-
     def report(progress: Progress) -> None:
-        path = path_of(progress.log_id, entry_logs=paths.entry_logs, journal=paths.journal)
         say(
-            f"{progress.doing} {path.name}, {progress.done} of {progress.count}: "
+            f"{progress.doing} {name_of(progress.log_id)}, {progress.done} of {progress.count}: "
             f"{counted(progress.entries, 'entry', 'entries')} so far"
         )
 

@@ -26,7 +26,7 @@ from bookie_server.storage.scrub.record import (
 )
 from bookie_server.storage.scrub.scrubber import STEP_BYTES
 from bookie_server.storage.scrub.walk import BEGINNING, BlockWalk, Position
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
@@ -84,7 +84,7 @@ def _whole_pass(
             say(step.index_damage)
         found, position = found.after(step), step.next
     for block in _unindexed(disk, index, paths, mark):
-        path = path_of(block.log_id, entry_logs=paths.entry_logs, journal=paths.journal)
+        path = path_of(disk, paths, block.log_id)
         say(f"the index has lost {block}, which are intact in {path} at offset {block.offset}")
         found = found.with_unindexed(1, 0)
     return found

@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
+from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import LimboError, StorageError
 from bookie_server.protocol.refusals import Writability, refuse_add, refuse_fence
-from bookie_server.storage.entry_logs.entry_log import log_ids
-from bookie_server.storage.entry_logs.format import encode_block, encode_file_header, file_name
+from bookie_server.storage.entry_logs.format import SUFFIX, encode_block, encode_file_header, file_name
 from bookie_server.storage.entry_logs.scan import FoundBlock, scan
 from bookie_server.storage.index import LOG_FULL
 from bookie_server.storage.ledgers.state_log_format import decode_state_file, encode_frame, log_end_record
@@ -279,8 +279,10 @@ def test_entries_that_are_in_two_entry_logs_are_proved_in_either(
     source, ledgers = bookie
     directory = copy_as_after_kill(source, tmp_path / "bookie")
     logs = directory / "ledgers" / "entry-logs"
-    last_id = log_ids(SystemDisk(), logs)[-1]
-    found = next(each for each in scan(SystemDisk(), logs, 1, None) if isinstance(each, FoundBlock))
+    last_id = numbers_of(SystemDisk(), logs, SUFFIX)[-1]
+    found = next(
+        each for each in scan(SystemDisk(), logs / file_name(1), 1, None) if isinstance(each, FoundBlock)
+    )
     entries = [bytes(entry) for each in found.block.ids if (entry := found.block.entry(each)) is not None]
     start = encode_file_header(last_id + 1)
     again = encode_block(last_id + 1, len(start), found.block.ledger_id, found.block.ids, entries)
@@ -330,7 +332,7 @@ def test_an_index_that_was_rebuilt_with_losses_is_rebuilt_again(
     source, ledgers = bookie
     directory = copy_as_after_kill(source, tmp_path / "bookie")
     states = directory / "ledgers" / "ledger-states"
-    last_id = log_ids(SystemDisk(), directory / "ledgers" / "entry-logs")[-1]
+    last_id = numbers_of(SystemDisk(), directory / "ledgers" / "entry-logs", SUFFIX)[-1]
     spoil(states, 40)
     assert rebuild(directory).lost
     storage_is_in_limbo(directory)

@@ -12,9 +12,9 @@ from pathlib import Path
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import DiskFailedError
 from bookie_server.journal.files import file_ids
-from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.index import Index
-from bookie_server.storage.segments.places import path_of, segment_id
+from bookie_server.storage.segments.log_files import log_ids, path_of
+from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.storage_paths import StoragePaths
 
 
@@ -47,7 +47,7 @@ def measure(disk: Disk, paths: StoragePaths, index: Index, mark_file_id: int) ->
 
     Without those that cannot be opened: what is in them cannot be copied, and reads report them. StorageError.
     """
-    numbers = log_ids(disk, paths.entry_logs)
+    numbers = log_ids(disk, paths)
     numbers += [segment_id(each) for each in file_ids(disk, paths.journal) if each < mark_file_id]
     ledgers: dict[int, dict[int, int]] = {log_id: {} for log_id in numbers}
     for log_id, ledger_id, live_bytes in index.live_bytes():
@@ -58,7 +58,7 @@ def measure(disk: Disk, paths: StoragePaths, index: Index, mark_file_id: int) ->
 
 
 def _space(disk: Disk, paths: StoragePaths, log_id: int, ledgers: Mapping[int, int]) -> FileSpace | None:
-    path = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
+    path = path_of(disk, paths, log_id)
     try:
         file = disk.open_read(path)
     except DiskFailedError:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bookie_server.disk.disk import Disk, DiskFile
-from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.disk.sectors import read_around
 from bookie_server.disk.uncached_pages import PAGE_BYTES
 from bookie_server.errors import (
@@ -29,7 +28,6 @@ from bookie_server.journal import block as segment_block
 from bookie_server.journal import record as journal
 from bookie_server.storage.entry_logs.format import (
     FILE_HEADER_BYTES,
-    SUFFIX,
     Block,
     decode_block,
     encode_file_header,
@@ -37,7 +35,8 @@ from bookie_server.storage.entry_logs.format import (
     require_known_version,
 )
 from bookie_server.storage.index import Interval, LogEnd
-from bookie_server.storage.segments.places import is_segment, path_of, segment_header
+from bookie_server.storage.segments.log_files import log_ids, path_of
+from bookie_server.storage.segments.places import is_segment, segment_header
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
 
@@ -48,15 +47,15 @@ OPEN_LOGS_MAX = 32
 class EntryLogWriter:
     """The log that is written to. Lives in the storage worker."""
 
-    def __init__(self, disk: Disk, directory: Path, log_bytes_max: int, end: LogEnd | None) -> None:
+    def __init__(self, disk: Disk, paths: StoragePaths, log_bytes_max: int, end: LogEnd | None) -> None:
         self._disk = disk
-        self._directory = directory
+        self._paths = paths
         self._log_bytes_max = log_bytes_max
         self._file: DiskFile | None = None
         self.end = end or LogEnd(0, log_bytes_max)
         # Invariant: no file gets the id of one that is there. A crash or a full disk may leave a log after the current
         # one that only the ledger states know, and an index that is made from these leads into it.
-        self._last_id = max([self.end.log_id, *log_ids(disk, directory)])
+        self._last_id = max([self.end.log_id, *log_ids(disk, paths)])
         """The highest id of an entry log: readers of this process may hold places in it, so no other file gets it."""
         self._closed_id = -1
 
@@ -87,7 +86,7 @@ class EntryLogWriter:
         return self.end
 
     def _reopened(self) -> DiskFile | None:
-        path = self._path(self.end.log_id)
+        path = path_of(self._disk, self._paths, self.end.log_id)
         try:
             if not self._disk.exists(path):
                 return None
@@ -114,11 +113,12 @@ class EntryLogWriter:
     def _roll(self) -> None:
         self.close()
         log_id = self._last_id + 1
-        file = self._disk.create(self._path(log_id))
+        directory = self._paths.entry_logs
+        file = self._disk.create(directory / file_name(log_id))
         try:
             file.write_at(0, [encode_file_header(log_id)])
             file.sync()
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(directory)
         except LogStoreError:
             file.close()
             raise
@@ -153,9 +153,6 @@ class EntryLogWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _path(self, log_id: int) -> Path:
-        return self._directory / file_name(log_id)
 
 
 class _Log(NamedTuple):
@@ -209,7 +206,7 @@ class EntryLogReader:
         if log is not None:
             self._open.move_to_end(log_id)
             return log
-        path = path_of(log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+        path = path_of(self._disk, self._paths, log_id)
         try:
             file = self._disk.open_read(path)
         except (DiskFailedError, TooManyFilesError) as error:
@@ -268,8 +265,3 @@ def _require_known_version(file: DiskFile) -> None:
 
 def _entry_log_block(log_id: int, data: memoryview, offset: int, ledger_id: int, path: object) -> Block:
     return decode_block(data, log_id, offset, ledger_id, path)
-
-
-def log_ids(disk: Disk, directory: Path) -> list[int]:
-    """Ids of the entry logs in the directory, ascending."""
-    return numbers_of(disk, directory, SUFFIX)

@@ -17,7 +17,6 @@ from bookie_server.storage.entry_logs.format import (
     block_header,
     check_file_header,
     decode_block,
-    file_name,
     require_known_version,
 )
 
@@ -44,13 +43,12 @@ class Damage:
 
 
 def scan(
-    disk: Disk, directory: Path, log_id: int, end: int | None, start: int = 0
+    disk: Disk, path: Path, log_id: int, end: int | None, start: int = 0
 ) -> Iterator[FoundBlock | Damage]:
     """In the order of the file, from `start`, where a block begins, up to `end`.
 
     0: from the beginning; None: to the end of the file.
     """
-    path = directory / file_name(log_id)
     try:
         file = disk.open_read(path)
     except DiskFailedError:

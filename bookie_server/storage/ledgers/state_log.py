@@ -25,7 +25,8 @@ from bookie_server.storage.ledgers.state_log_format import (
     encode_frame,
     log_end_record,
 )
-from bookie_server.storage.segments.places import is_segment, path_of
+from bookie_server.storage.segments.log_files import path_of
+from bookie_server.storage.segments.places import is_segment
 from bookie_server.storage.storage_paths import StoragePaths
 
 _FRAME_RECORDS = 4096
@@ -153,7 +154,7 @@ class StateLog:
         return self._removed
 
     def _file_of(self, log_id: int) -> Path:
-        return path_of(log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+        return path_of(self._disk, self._paths, log_id)
 
     def _write(self, file: DiskFile, part: bytes) -> None:
         file.preallocate(self._offset, len(part))

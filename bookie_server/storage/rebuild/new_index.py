@@ -17,7 +17,8 @@ from bookie_server.storage.entry_logs.scan import Damage, FoundBlock, scan
 from bookie_server.storage.index import Index, Interval, interval_of, state_of, state_record
 from bookie_server.storage.ledgers.state_log_format import Record
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from bookie_server.storage.segments.places import is_segment, path_of
+from bookie_server.storage.segments.log_files import path_of
+from bookie_server.storage.segments.places import is_segment
 from bookie_server.storage.segments.scan import scan_segment
 from bookie_server.storage.storage_paths import StoragePaths
 
@@ -91,10 +92,9 @@ class NewIndex:
 
     def blocks(self, part: LogPart) -> Iterator[FoundBlock | Damage]:
         """In the order of the file."""
-        if not is_segment(part.log_id):
-            return scan(self._disk, self._paths.entry_logs, part.log_id, part.end, part.start)
-        path = path_of(part.log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
-        return scan_segment(self._disk, path, part.log_id, part.end, part.start)
+        scan_file = scan_segment if is_segment(part.log_id) else scan
+        path = path_of(self._disk, self._paths, part.log_id)
+        return scan_file(self._disk, path, part.log_id, part.end, part.start)
 
     def put_states(self, records: Iterable[Record]) -> None:
         left = iter(records)

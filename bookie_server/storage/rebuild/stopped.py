@@ -18,7 +18,6 @@ from bookie_server.disk.sectors import read_file_around
 from bookie_server.errors import StorageError
 from bookie_server.journal.files import file_ids
 from bookie_server.storage.config import StorageConfig
-from bookie_server.storage.entry_logs.entry_log import log_ids
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
 from bookie_server.storage.index import LOG_FULL, Index, LogEnd, state_record
@@ -38,6 +37,7 @@ from bookie_server.storage.rebuild.new_index import (
     state_in,
     states_in,
 )
+from bookie_server.storage.segments.log_files import log_ids
 from bookie_server.storage.segments.places import is_segment, journal_file_id, segment_id
 from bookie_server.storage.start.index_directories import put_in_place, remove_old
 from bookie_server.storage.start.journal_recovery import read_mark
@@ -114,7 +114,7 @@ class _Rebuild:
         noted.
         """
         known, removed = self._known.log_ends, self._known.removed
-        there = [each for each in log_ids(self._disk, self._paths.entry_logs) if each not in removed]
+        there = [each for each in log_ids(self._disk, self._paths) if each not in removed]
         # LOG_FULL: earlier builds noted it after a rebuild that could not find everything.
         ends = {log_id: None if end in (NOT_KNOWN, LOG_FULL) else end for log_id, end in known.items()}
         segments = file_ids(self._disk, self._paths.journal)

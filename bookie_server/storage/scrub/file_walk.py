@@ -31,7 +31,8 @@ from bookie_server.storage.scrub.coverage import Place, all_found
 from bookie_server.storage.scrub.lost_entries import is_deleted, is_unlisted, lost_ids, may_be_lost
 from bookie_server.storage.scrub.windowed_file import WindowedFile
 from bookie_server.storage.segments.headers import OtherRecord, SegmentHeaders
-from bookie_server.storage.segments.places import is_segment, path_of
+from bookie_server.storage.segments.log_files import path_of
+from bookie_server.storage.segments.places import is_segment
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
 
@@ -139,7 +140,7 @@ class FileWalk:
 
     def _walk(self, file: BlockFile, offset: int, progress: _Progress) -> int | None:
         """Where the step ends in this file, None if it does not."""
-        path = path_of(file.log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+        path = path_of(self._disk, self._paths, file.log_id)
         try:
             opened = WindowedFile(self._disk.open_read(path))
         except DiskFailedError as error:

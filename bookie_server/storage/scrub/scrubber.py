@@ -21,6 +21,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bookie_server.disk.disk import Disk
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -34,7 +35,7 @@ from bookie_server.storage.scrub.record import (
     encode_scrub_record,
 )
 from bookie_server.storage.scrub.walk import BEGINNING, Damage, Position
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, UnavailableError
@@ -249,13 +250,13 @@ class Scrubber:
             return current.with_unindexed(len(found), 0)
         for number, each in enumerate(restored, current.restored_blocks):
             if number < _NAMED_MAX:
-                logger.warning("%s", self._restored(each))
+                logger.warning("%s", await self._worker.run(partial(self._restored, each)))
         return current.with_unindexed(len(restored), len(restored))
 
     def _restored(self, block: UnindexedBlock) -> str:
         if block.is_unlisted:
             return f"the index had lost {block}, and knows it again"
-        path = path_of(block.log_id, entry_logs=self._paths.entry_logs, journal=self._paths.journal)
+        path = path_of(self._disk, self._paths, block.log_id)
         return f"the index had lost {block}, which are intact in {path} at offset {block.offset}: reads find them again"
 
     def _report(self, current: ScrubPass, damage: Iterable[Damage]) -> None:

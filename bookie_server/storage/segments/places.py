@@ -6,8 +6,6 @@ called segments.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.record import FileHeader, decode_file_header
 from bookie_server.journal.record import file_name as journal_file_name
@@ -30,11 +28,11 @@ def journal_file_id(log_id: int) -> int:
     return log_id ^ _SEGMENT
 
 
-def path_of(log_id: int, *, entry_logs: Path, journal: Path) -> Path:
-    """Where the file with this number in the index is."""
+def name_of(log_id: int) -> str:
+    """The name of the file with this number in the index."""
     if is_segment(log_id):
-        return journal / journal_file_name(journal_file_id(log_id))
-    return entry_logs / log_file_name(log_id)
+        return journal_file_name(journal_file_id(log_id))
+    return log_file_name(log_id)
 
 
 def segment_header(data: bytes, log_id: int, path: object) -> FileHeader:

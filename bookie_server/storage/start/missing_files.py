@@ -12,7 +12,7 @@ from pathlib import Path
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import StorageError
 from bookie_server.storage.index import Index
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 
 
@@ -24,7 +24,7 @@ def missing_files(disk: Disk, index: Index, paths: StoragePaths) -> list[Path]:
     found: list[Path] = []
     with suppress(StorageError):
         for log_id in index.log_ids():
-            path = path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
+            path = path_of(disk, paths, log_id)
             if not disk.exists(path) and index.leads_into(log_id):
                 found.append(path)
     return found

@@ -104,7 +104,7 @@ def _parts(
     logs.close()
     state_log = StateLog(disk, paths, index, end, recovery.segment_ends)
     _settle(disk, paths, index, states, state_log, mark, damaged=recovery.damaged)
-    writer = EntryLogWriter(disk, paths.entry_logs, config.entry_log_bytes_max, end)
+    writer = EntryLogWriter(disk, paths, config.entry_log_bytes_max, end)
     checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max, mark)
     caches, deleted = Caches(cache), recovery.deleted
     missing = missing_files(disk, index, paths)

@@ -78,7 +78,7 @@ def _scan(content: bytes, end: int) -> dict[int, list[bytes]]:
     disk.files[DIRECTORY / file_name(LOG_ID)] = bytearray(content)
     found: dict[int, list[bytes]] = {}
     at = FILE_HEADER_BYTES
-    for each in scan(disk, DIRECTORY, LOG_ID, end):
+    for each in scan(disk, DIRECTORY / file_name(LOG_ID), LOG_ID, end):
         match each:
             case Damage(start=0):
                 assert content[:FILE_HEADER_BYTES] != encode_file_header(LOG_ID)

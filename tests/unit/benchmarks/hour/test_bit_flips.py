@@ -44,7 +44,7 @@ def write_log(bookie: Path) -> None:
 
 def intact_blocks(bookie: Path) -> set[tuple[int, int]]:
     """Ledger and first entry of each."""
-    found = scan(SystemDisk(), entry_logs(bookie), 1, None)
+    found = scan(SystemDisk(), entry_logs(bookie) / file_name(1), 1, None)
     return {(each.block.ledger_id, each.block.first) for each in found if isinstance(each, FoundBlock)}
 
 

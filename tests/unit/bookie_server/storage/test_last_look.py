@@ -14,7 +14,7 @@ from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub import file_walk
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.places import name_of
 from tests.helpers.bookie.lost_intervals import lose_intervals, lose_log_records, unindexed
 from tests.helpers.bookie.storage import COMPACTED_BELOW, KEY, add, durable, found_ids, open_storage
 
@@ -188,7 +188,7 @@ async def test_what_was_looked_through_is_removed_before_the_next_file_is(
         await durable(partial(storage.delete_ledger, ledger_id))
     await storage.checkpoint()
     log_ids = storage._upkeep._dead_logs()
-    files = [path_of(each, entry_logs=tmp_path / "ledgers/entry-logs", journal=tmp_path) for each in log_ids]
+    files = [tmp_path / "ledgers/entry-logs" / name_of(each) for each in log_ids]
     looked = 0
 
     async def keeps_nothing(_look: LastLook, _log_id: int) -> bool:

@@ -19,7 +19,7 @@ from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.record import ScrubPass, ScrubRecord, encode_scrub_record
 from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
 from bookie_server.storage.scrub.walk import Position
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import SystemEnvironment
 from tests.helpers.bookie.storage import KEY, add, durable, open_storage, small_config
@@ -46,7 +46,7 @@ def file_of(storage: LedgerStorage, ledger_id: int) -> Path:
     parts = storage._parts
     [log_id, *_] = {each.log_id for each in parts.index.intervals(ledger_id)}
     parts.writer.end_log()
-    path: Path = path_of(log_id, entry_logs=parts.paths.entry_logs, journal=parts.paths.journal)
+    path: Path = path_of(parts.disk, parts.paths, log_id)
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, DiskFullError, IndexDamagedError, StorageError
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.entry_logs.scan import FoundBlock
@@ -20,7 +21,9 @@ from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.state_log_format import NOT_KNOWN
 from bookie_server.storage.rebuild import running
 from bookie_server.storage.rebuild.running import Rebuild
-from bookie_server.storage.segments.places import is_segment, path_of
+from bookie_server.storage.segments.log_files import path_of
+from bookie_server.storage.segments.places import is_segment
+from bookie_server.storage.storage_paths import StoragePaths
 from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.bookie.storage import (
     COMPACTED_BELOW,
@@ -225,7 +228,7 @@ def test_reads_go_on_during_the_exchange(tmp_path: Path) -> None:
 
 def damage_a_file(home: Path, storage: LedgerStorage) -> None:
     interval = next(storage._parts.index.intervals(1))
-    path = path_of(interval.log_id, entry_logs=home / "ledgers" / "entry-logs", journal=home / "journal")
+    path = path_of(SystemDisk(), StoragePaths(home / "journal", home / "ledgers"), interval.log_id)
     with path.open("r+b") as file:
         file.seek(interval.offset + interval.block_bytes // 2)
         file.write(b"damage")

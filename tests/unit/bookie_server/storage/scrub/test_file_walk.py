@@ -24,7 +24,8 @@ from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from bookie_server.storage.maintenance import StorageMaintenance
 from bookie_server.storage.rebuild.stopped import rebuild_index
 from bookie_server.storage.scrub.file_walk import FIRST_FILE, FilePosition
-from bookie_server.storage.segments.places import is_segment, path_of
+from bookie_server.storage.segments.log_files import path_of
+from bookie_server.storage.segments.places import is_segment
 from bookie_server.storage.storage_paths import StoragePaths
 from tests.helpers.bookie.lost_intervals import interval_key, lose_intervals, places_of, unindexed
 from tests.helpers.bookie.storage import (
@@ -59,7 +60,7 @@ def index_of(storage: LedgerStorage) -> Index:
 
 def path_in(home: Path, log_id: int) -> Path:
     paths = StoragePaths.of(small_config(home))
-    return path_of(log_id, entry_logs=paths.entry_logs, journal=paths.journal)
+    return path_of(SystemDisk(), paths, log_id)
 
 
 def overwrite(path: Path, offset: int, data: bytes) -> None:
@@ -377,7 +378,7 @@ def test_an_unreadable_sector_hides_only_the_blocks_in_it(block_bytes_max: int, 
         log_id = places[0].log_id
         path = path_in(home, log_id)
         disk._media.bad_sectors[path] = [bad]
-        found = scan(disk, path.parent, log_id, places[-1].offset + places[-1].block_bytes)
+        found = scan(disk, path, log_id, places[-1].offset + places[-1].block_bytes)
         assert [each.offset for each in found if isinstance(each, FoundBlock)] == readable
         lose_intervals(index_of(storage), 1, is_readable)
         assert [each.offset for each in await unindexed(storage)] == readable

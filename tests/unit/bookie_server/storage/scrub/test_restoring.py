@@ -21,7 +21,7 @@ from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub.file_walk import UnindexedBlock
 from bookie_server.storage.scrub.marking import RepairMarks
 from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
-from bookie_server.storage.segments.places import path_of
+from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
@@ -175,7 +175,7 @@ def test_a_file_that_was_removed_since_is_passed_over(tmp_path: Path) -> None:
         found = await unindexed(storage)
         paths = StoragePaths.of(small_config(tmp_path))
         for each in found:
-            path_of(each.log_id, entry_logs=paths.entry_logs, journal=paths.journal).unlink(missing_ok=True)
+            path_of(SystemDisk(), paths, each.log_id).unlink(missing_ok=True)
         assert await storage.restore_blocks(found) == []
         assert storage.failed is None
         await storage.close()
