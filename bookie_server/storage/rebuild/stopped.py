@@ -108,10 +108,10 @@ class _Rebuild:
             index.close()
 
     def _parts_to_read(self) -> list[LogPart]:
-        """Files with blocks, and where these end; those after the last one known hold nothing that was stored.
+        """Files with blocks, and where these end; an entry log that is not known holds nothing that was stored.
 
-        Unless one that is known is missing: a compaction may have replaced it, and a full disk kept that from being
-        noted.
+        A write that failed, or was cut off, has left it: the journal has its entries. Unless one that is known is
+        missing: a compaction may have replaced it, and a full disk kept that from being noted.
         """
         known, removed = self._known.log_ends, self._known.removed
         there = [each for each in log_ids(self._disk, self._paths) if each not in removed]
@@ -120,9 +120,8 @@ class _Rebuild:
         segments = file_ids(self._disk, self._paths.journal)
         missing = ends.keys() - {*there, *map(segment_id, segments)}
         any_counts = bool(self.result.lost or missing)
-        last = max((log_id for log_id in ends if not is_segment(log_id)), default=0)
         logs = {log_id for log_id in ends if not is_segment(log_id)}
-        logs.update(log_id for log_id in there if any_counts or log_id <= last)
+        logs.update(there if any_counts else ())
         found = [LogPart(log_id, 0, ends.get(log_id)) for log_id in sorted(logs)]
         return found + list(self._segments_to_read(ends, segments if any_counts else []))
 
