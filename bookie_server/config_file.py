@@ -1,7 +1,7 @@
 """A BookieConfig from a TOML file and command-line options. Options override the file.
 
     metadata = "sqlite:////var/lib/dlog/meta.db"
-    data = "/var/lib/dlog/bookie"        # or journal_dir and ledger_dir
+    data = "/var/lib/dlog/bookie"        # or journal_dir and ledger_dir, which may be a list
     host = "127.0.0.1"
     port = 3181
 
@@ -29,9 +29,17 @@ from ledger.metadata.uri import is_utf8
 from ledger.placement.config import PlacementConfig
 from ledger.repair.config import RepairConfig
 
-PLACES = ("data", "journal_dir", "ledger_dir")
+PLACES = ("data", "journal_dir", "ledger_dir", "lost_ledger_dir")
 TABLES = {"limits": Limits, "storage": StorageConfig, "repair": RepairConfig, "placement": PlacementConfig}
-GIVEN_ELSEWHERE = frozenset({"journal_directory", "ledger_directory", "placement"})
+GIVEN_ELSEWHERE = frozenset(
+    {
+        "journal_directory",
+        "ledger_directory",
+        "more_ledger_directories",
+        "lost_ledger_directories",
+        "placement",
+    }
+)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -98,7 +106,13 @@ def make_storage_config(places: Mapping[str, Any], table: Mapping[str, Any]) -> 
         ConfigurationError: as `make_config`.
     """
     journal, ledgers = _directories(places)
-    return StorageConfig(journal_directory=journal, ledger_directory=ledgers, **table)
+    return StorageConfig(
+        journal_directory=journal,
+        ledger_directory=ledgers[0],
+        more_ledger_directories=tuple(ledgers[1:]),
+        lost_ledger_directories=tuple(_places("lost_ledger_dir", places.get("lost_ledger_dir"))),
+        **table,
+    )
 
 
 def make_stopped_storage_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> StorageConfig:
@@ -111,29 +125,28 @@ def make_stopped_storage_config(settings: Mapping[str, Any], flags: Mapping[str,
 
 
 def _overridden(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with each flag that is not None; `--data` replaces both directories of the file, too."""
-    merged = {**settings, **{name: value for name, value in flags.items() if value is not None}}
+    """The settings with each flag that was given; `--data` replaces both directories of the file, too."""
+    merged = {**settings, **{name: value for name, value in flags.items() if value not in (None, [])}}
     if flags.get("data") is not None:
-        merged = {name: value for name, value in merged.items() if name not in PLACES[1:] or flags.get(name)}
+        merged = {name: value for name, value in merged.items() if name not in PLACES[1:3] or flags.get(name)}
     return merged
 
 
-def _directories(merged: Mapping[str, Any]) -> tuple[Path, Path]:
-    data, journal, ledgers = (_place(name, merged.get(name)) for name in PLACES)
+def _directories(merged: Mapping[str, Any]) -> tuple[Path, list[Path]]:
+    data, journal = (_place(name, merged.get(name)) for name in PLACES[:2])
+    ledgers = _places("ledger_dir", merged.get("ledger_dir"))
     if data is not None:
-        journal = journal or data / "journal"
-        ledgers = ledgers or data / "ledgers"
-    if journal is None or ledgers is None:
+        journal = journal or data.absolute() / "journal"
+        ledgers = ledgers or [data.absolute() / "ledgers"]
+    if journal is None or not ledgers:
         raise ConfigurationError("no data directory: give --data DIR, or --journal-dir and --ledger-dir")
-    journal, ledgers = journal.absolute(), ledgers.absolute()
-    for each in (journal, ledgers):
-        if not is_utf8(str(each)):
-            raise ConfigurationError(
-                f"directory {str(each)!r} cannot stand in a cookie: its name is not UTF-8"
-            )
-    if journal == ledgers:
-        raise ConfigurationError(f"journal and ledgers must have different directories, both are {journal}")
     return journal, ledgers
+
+
+def _places(name: str, value: object) -> list[Path]:
+    """Of a setting that has one directory or a list of them."""
+    given = value if isinstance(value, list) else [value]
+    return [place for each in given if (place := _place(name, each)) is not None]
 
 
 def _place(name: str, value: object) -> Path | None:
@@ -141,7 +154,10 @@ def _place(name: str, value: object) -> Path | None:
         return None
     if not isinstance(value, str | Path) or not str(value):
         raise ConfigurationError(f"setting {name} must be the path of a directory, got {value!r}")
-    return Path(value)
+    place = Path(value).absolute()
+    if not is_utf8(str(place)):
+        raise ConfigurationError(f"directory {str(place)!r} cannot stand in a cookie: its name is not UTF-8")
+    return place
 
 
 def _table(name: str, value: object) -> dict[str, Any]:

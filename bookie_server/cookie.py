@@ -7,12 +7,16 @@ differs and what to do. `judge` is pure; `prove_identity` and `keep_in_store` re
 Order of a first start: cookies in the directories, the first journal file, the log mark, the cookie in the store.
 So a bookie that the store knows has all of them, and what is missing was lost.
 
+A bookie may get more ledger directories, which are empty then, and give up one whose disk is lost; never the one with
+the index. Their cookies are written first, the store's last. So a directory that the store does not list was never used
+or was given up, and a directory with entries in it that was given up is refused for ever.
+
 Protocol: docs/bookkeeper.md#cookies. Pitfall: docs/pitfalls.md#empty-disk-under-an-old-name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -20,10 +24,12 @@ from functools import partial
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.errors import CookieMismatchError
 from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.format import SUFFIX
 from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
-from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.storage_paths import ENTRY_LOGS, StoragePaths
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.format.cookie import Cookie, cookie_differences, decode_cookie, encode_cookie
@@ -33,8 +39,8 @@ from ledger.model import check_bookie_id
 COOKIE_FILE = "VERSION"
 START_UP_FILES = frozenset({COOKIE_FILE, COOKIE_FILE + ".tmp", "port", "port.tmp", "lock"})
 """What a start writes before it knows whose directories these are."""
-JOURNAL, LEDGER = "journal", "ledger"
-"""What a directory is for, as its cookie says."""
+JOURNAL, LEDGER, ENTRIES = "journal", "ledger", "entries"
+"""What a directory is for, as its cookie says. ENTRIES: one of the ledger directories without the index."""
 
 
 class Verdict(Enum):
@@ -57,29 +63,46 @@ class FoundDirectory:
     """A file that is not there although each bookie known to the store has it."""
 
 
-def own_cookie(bookie_id: str, journal: Path, ledgers: Path, instance_id: str) -> Cookie:
+def own_cookie(
+    bookie_id: str, journal: Path, ledgers: Path, instance_id: str, more: Sequence[Path] = ()
+) -> Cookie:
     """The cookie that this configuration asks for."""
     return Cookie(
         bookie_id=check_bookie_id(bookie_id),
         journal_dirs=(str(journal.absolute()),),
-        ledger_dirs=(str(ledgers.absolute()),),
+        ledger_dirs=tuple(str(each.absolute()) for each in (ledgers, *more)),
         instance_id=instance_id,
     )
 
 
-def judge(ours: Cookie, in_store: Cookie | None, found: Sequence[FoundDirectory]) -> Verdict:
-    """Whether the bookie may start; CookieMismatchError names the first directory that differs."""
+def judge(
+    ours: Cookie,
+    in_store: Cookie | None,
+    found: Sequence[FoundDirectory],
+    lost: Collection[str] = (),
+) -> Verdict:
+    """Whether the bookie may start; CookieMismatchError names the first directory that differs.
+
+    `lost`: ledger directories that are given up.
+    """
+    added = {
+        each.directory
+        for each in found
+        if in_store and each.role == ENTRIES and str(each.directory.absolute()) not in in_store.ledger_dirs
+    }
     for each in found:
+        if each.directory in added:
+            _require_never_used(ours, each)
         if each.cookie is not None:
-            _require_same(ours, each.cookie, each.directory, f"the cookie in {_named(each)}")
+            _require_same(ours, each.cookie, each.directory, f"the cookie in {_named(each)}", lost)
             _require_role(ours, each, each.cookie.role)
     if in_store is None:
         for each in found:
             _require_unused(ours, each)
         return Verdict.NEW
-    _require_same(ours, in_store, None, "the cookie in the metadata store")
+    _require_same(ours, in_store, None, "the cookie in the metadata store", lost)
     for each in found:
-        if each.cookie is None:
+        if each.cookie is None and each.directory not in added:
             raise _without_cookie(ours, each)
     for each in found:
         if each.missing is not None:
@@ -109,12 +132,16 @@ async def prove_identity(
     worker = disk.worker("bookie-cookie")
     try:
         found = await worker.run(partial(_look, disk, config))
-        verdict = judge(ours, await _cookie_in_store(store, ours), found)
+        lost = [str(each.absolute()) for each in config.lost_ledger_directories]
+        verdict = judge(ours, await _cookie_in_store(store, ours), found, lost)
         if verdict is Verdict.NEW:
             await before_first()
             await worker.run(partial(_prepare, disk, ours, config, environment))
             # The store comes last: once it knows the bookie, what is missing was lost with its disk.
             await _create_in_store(store, ours)
+        else:
+            await worker.run(partial(_list_directories, disk, ours, found))
+            await _list_in_store(store, ours)
         return verdict
     finally:
         await worker.close()
@@ -147,7 +174,7 @@ def read_cookie(disk: Disk, directory: Path) -> Cookie | None:
 
 def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
     paths = StoragePaths.of(config)
-    for directory in (paths.journal, paths.ledgers):
+    for directory in (paths.journal, paths.ledgers, *paths.more):
         disk.make_directory(directory)
     return [
         FoundDirectory(
@@ -163,7 +190,20 @@ def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
             holds_data=not ledgers_are_unused(disk, paths.ledgers, _stored_names(disk, paths.ledgers)),
             missing=None if disk.exists(paths.mark) else paths.mark,
         ),
+        *(
+            FoundDirectory(
+                directory=directory,
+                role=ENTRIES,
+                cookie=read_cookie(disk, directory),
+                holds_data=_has_entry_logs(disk, directory / ENTRY_LOGS),
+            )
+            for directory in paths.more
+        ),
     ]
+
+
+def _has_entry_logs(disk: Disk, directory: Path) -> bool:
+    return disk.exists(directory) and bool(numbers_of(disk, directory, SUFFIX))
 
 
 def _stored_names(disk: Disk, directory: Path) -> set[str]:
@@ -172,9 +212,26 @@ def _stored_names(disk: Disk, directory: Path) -> set[str]:
 
 def _prepare(disk: Disk, ours: Cookie, config: StorageConfig, environment: Environment) -> None:
     """All that a known bookie has in its directories."""
-    for role, directory in ((JOURNAL, config.journal_directory), (LEDGER, config.ledger_directory)):
-        disk.replace_file(directory / COOKIE_FILE, encode_cookie(replace(ours, role=role)))
+    for role, directory in roles(config):
+        _put_cookie(disk, directory, role, ours)
     make_first_files(disk, config, environment.token)
+
+
+def roles(config: StorageConfig) -> list[tuple[str, Path]]:
+    """What each of the directories is for."""
+    more = ((ENTRIES, each) for each in config.more_ledger_directories)
+    return [(JOURNAL, config.journal_directory), (LEDGER, config.ledger_directory), *more]
+
+
+def _list_directories(disk: Disk, ours: Cookie, found: Sequence[FoundDirectory]) -> None:
+    """Have each directory list those there are now; what is new first, since the others would ask for it."""
+    for each in reversed(found):
+        if each.cookie is None or each.cookie.ledger_dirs != ours.ledger_dirs:
+            _put_cookie(disk, each.directory, each.role, ours)
+
+
+def _put_cookie(disk: Disk, directory: Path, role: str, ours: Cookie) -> None:
+    disk.replace_file(directory / COOKIE_FILE, encode_cookie(replace(ours, role=role)))
 
 
 async def _cookie_in_store(store: MetadataStore, ours: Cookie) -> Cookie | None:
@@ -189,6 +246,13 @@ async def _cookie_in_store(store: MetadataStore, ours: Cookie) -> Cookie | None:
         raise MetadataFormatError(f"{where}: {error}", key=ours.bookie_id) from error
 
 
+async def _list_in_store(store: MetadataStore, ours: Cookie) -> None:
+    """The same for the store's cookie, which `judge` has seen. LogStoreError if another process changes it now."""
+    stored = await store.read_cookie(ours.bookie_id)
+    if decode_cookie(stored.value).ledger_dirs != ours.ledger_dirs:
+        await store.write_cookie(ours.bookie_id, encode_cookie(ours), stored.version)
+
+
 async def _create_in_store(store: MetadataStore, ours: Cookie) -> None:
     try:
         await store.write_cookie(ours.bookie_id, encode_cookie(ours), None)
@@ -200,7 +264,20 @@ async def _create_in_store(store: MetadataStore, ours: Cookie) -> None:
         ) from error
 
 
-def _require_same(ours: Cookie, theirs: Cookie, directory: Path | None, where: str) -> None:
+def _require_same(
+    ours: Cookie, theirs: Cookie, directory: Path | None, where: str, lost: Collection[str] = ()
+) -> None:
+    """Except for ledger directories that are new, or lost; all have the one with the index."""
+    if ours.ledger_dirs[0] == theirs.ledger_dirs[0]:
+        for listed in theirs.ledger_dirs[1:]:
+            if listed not in ours.ledger_dirs and listed not in lost:
+                raise CookieMismatchError(
+                    f"{where} lists the ledger directory {listed}, and it is not given: start bookie {ours.bookie_id} "
+                    f"with it, too (--ledger-dir); only if its disk is lost, give it up: --lost-ledger-dir {listed}",
+                    directory=Path(listed),
+                    bookie_id=ours.bookie_id,
+                )
+        theirs = replace(theirs, ledger_dirs=ours.ledger_dirs)
     differences = cookie_differences(ours, theirs)
     if differences:
         raise CookieMismatchError(
@@ -235,11 +312,27 @@ def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
     )
 
 
+def _require_never_used(ours: Cookie, each: FoundDirectory) -> None:
+    """Of a ledger directory that the store does not list."""
+    if not each.holds_data:
+        return
+    raise CookieMismatchError(
+        f"{_named(each)} holds entry logs, and bookie {ours.bookie_id} has never had it or has given it up as lost: "
+        f"give an empty directory",
+        directory=each.directory,
+        bookie_id=ours.bookie_id,
+    )
+
+
 def _without_cookie(ours: Cookie, each: FoundDirectory) -> CookieMismatchError:
     state = "holds data without a cookie" if each.holds_data else "is empty"
+    if each.role == ENTRIES:
+        way_out = f"give it up, and go on with the other ones: --lost-ledger-dir {each.directory}"
+    else:
+        way_out = "start a new bookie under another id (docs/operations.md)"
     return CookieMismatchError(
         f"{_named(each)} {state}, but bookie {ours.bookie_id} has stored entries before: mount its disk; if the disk "
-        f"is lost, start a new bookie under another id (docs/operations.md)",
+        f"is lost, {way_out}",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )
@@ -256,4 +349,4 @@ def _incomplete(ours: Cookie, each: FoundDirectory, missing: Path) -> CookieMism
 
 
 def _named(each: FoundDirectory) -> str:
-    return f"{each.role} directory {each.directory}"
+    return f"{JOURNAL if each.role == JOURNAL else LEDGER} directory {each.directory}"

@@ -153,6 +153,15 @@ class BlockDamagedError(StorageError):
     offset: int | None = None
 
 
+class LedgerDirectoryFailedError(StorageError):
+    """One of several ledger directories has failed, and not the one with the index: others take its new entry logs.
+
+    What was to be written is nowhere, and no byte that was there before was changed.
+    """
+
+    directory: Path
+
+
 class LimboError(StorageError):
     """Part of the journal was lost, so what is not found here may have existed (facts: ledger_id)."""
 

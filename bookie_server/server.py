@@ -54,6 +54,8 @@ from ledger.model import DURABLE_DELETIONS, NETWORK_LOCATION, BookieId, BookieIn
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_NAMED_MAX = 20
+"""Of missing files."""
 DRAIN_S = 10.0
 """How long a stop waits for peers to read their last responses."""
 REGISTER_S = 45.0
@@ -157,6 +159,7 @@ class BookieServer:
         if self._config.scrub_interval_s:
             self.scrubber = self._make_scrubber(storage, marks)
             self._stack.push_async_callback(self.scrubber.close)
+            storage.on_directory_failure = self.scrubber.scrub_soon
 
     def _make_scrubber(self, storage: LedgerStorage, marks: RepairMarks) -> Scrubber:
         return Scrubber(
@@ -246,7 +249,10 @@ class BookieServer:
 
     def _cookie(self, instance_id: str) -> Cookie:
         storage = self._config.storage
-        return own_cookie(self.bookie_id, storage.journal_directory, storage.ledger_directory, instance_id)
+        more = storage.more_ledger_directories
+        return own_cookie(
+            self.bookie_id, storage.journal_directory, storage.ledger_directory, instance_id, more
+        )
 
     async def _open_storage(self) -> LedgerStorage:
         storage = await LedgerStorage.open(self._config.storage, self._disk, self._environment)
@@ -324,7 +330,7 @@ def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
     marking = (
         "its scrubber marks them for repair now" if scrubs else "run `bookie check-copies --full --mark`"
     )
-    for path in files:
+    for path in files[:_NAMED_MAX]:
         logger.error(
             "%s is missing, and the index leads into it: this bookie cannot read its entries, and %s; put the file "
             "back while the bookie is stopped, or let `bookie autorecovery` copy them from other bookies: "
@@ -332,6 +338,8 @@ def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
             path,
             marking,
         )
+    if len(files) > _NAMED_MAX:
+        logger.error("and %d more files are missing", len(files) - _NAMED_MAX)
 
 
 async def _close_listener(listener: asyncio.Server) -> None:

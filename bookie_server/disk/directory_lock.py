@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskLock
-from bookie_server.errors import DirectoryInUseError, ForeignStorageError
+from bookie_server.errors import DiskFailedError, ForeignStorageError
 from bookie_server.storage.config import StorageConfig
+from ledger.errors import LogStoreError
 
 LOCK_FILE = "lock"
 APACHE_COOKIE = Path("current", "VERSION")
@@ -19,17 +20,24 @@ APACHE_COOKIE = Path("current", "VERSION")
 
 
 def lock_directories(disk: Disk, config: StorageConfig) -> list[DiskLock]:
-    """Lock both directories, made if missing. DirectoryInUseError, ForeignStorageError. Blocks."""
-    directories = (config.journal_directory, config.ledger_directory)
+    """Lock all directories, made if missing. DirectoryInUseError, ForeignStorageError. Blocks."""
+    directories = (config.journal_directory, *config.ledger_directories)
     refuse_apaches(disk, directories)
     locks: list[DiskLock] = []
     for directory in directories:
-        disk.make_directory(directory)
         try:
+            disk.make_directory(directory)
             locks.append(disk.lock(directory / LOCK_FILE))
-        except DirectoryInUseError:
+        except LogStoreError as error:
             for each in locks:
                 each.release()
+            if isinstance(error, DiskFailedError) and directory in config.more_ledger_directories:
+                raise DiskFailedError(
+                    f"{error}; if the disk of ledger directory {directory} is lost, give it up, and go on with the "
+                    f"other ones: --lost-ledger-dir {directory}",
+                    path=directory,
+                    missing=error.missing,
+                ) from error
             raise
     return locks
 

@@ -9,18 +9,20 @@ Pitfall: docs/pitfalls.md#name-or-mark-not-durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.reserve import Reserve
-from bookie_server.errors import DiskFullError, TooManyFilesError
+from bookie_server.errors import DiskFullError, LedgerDirectoryFailedError, TooManyFilesError
 from bookie_server.journal.block import in_blocks
 from bookie_server.journal.files import file_ids, remove_before
 from bookie_server.journal.log_mark import LogMark, encode_log_mark
+from bookie_server.storage.entry_logs.directories import LogDirectories
 from bookie_server.storage.entry_logs.entry_log import EntryLogWriter
 from bookie_server.storage.entry_logs.format import encode_block
 from bookie_server.storage.index import Index, interval_of, tombstones
@@ -59,6 +61,7 @@ class Checkpointer:
         disk: Disk,
         paths: StoragePaths,
         writer: EntryLogWriter,
+        directories: LogDirectories,
         index: Index,
         state_log: StateLog,
         reserve: Reserve,
@@ -69,6 +72,7 @@ class Checkpointer:
         self._disk = disk
         self._paths = paths
         self._writer = writer
+        self._directories = directories
         self._index = index
         self._state_log = state_log
         self._reserve = reserve
@@ -191,15 +195,24 @@ class Checkpointer:
     def _placed_entries(self, job: CheckpointJob) -> _Placed:
         """Where the job's entries are in the entry log, durably; written now if they are not there yet."""
         if self._placed is None or self._placed[0] is not job.cache:
-            start = self._writer.end
-            try:
-                self._placed = job.cache, self._write_entries(job.cache)
-            except DiskFullError:
-                self._writer.back_to(start)
-                raise
+            self._placed = job.cache, self._write_where_possible(job.cache)
         return self._placed[1]
 
-    def _write_entries(self, cache: WriteCache) -> _Placed:
+    def _write_where_possible(self, cache: WriteCache) -> _Placed:
+        """As `_write_entries`; what a ledger directory cannot take goes into another one, from its beginning."""
+        full: set[Path] = set()
+        while True:
+            start = self._writer.end
+            try:
+                return self._write_entries(cache, full)
+            except DiskFullError as error:
+                full.add(self._writer.back_to(start))
+                if isinstance(error, TooManyFilesError) or not self._directories.has_other_than(full):
+                    raise
+            except LedgerDirectoryFailedError:
+                self._writer.leave_failed(start)
+
+    def _write_entries(self, cache: WriteCache, full: Collection[Path]) -> _Placed:
         """Append every ledger's entries that are in no journal file for good, sorted; where they are now. Durable on
         return.
         """
@@ -207,7 +220,7 @@ class Checkpointer:
         unplaced = {each: runs for each in sorted(cache.ledgers) if (runs := cache.unplaced(each))}
         if not unplaced:
             return placed
-        end = self._writer.begin()
+        end = self._writer.begin(full)
         offset, gathered = end.offset, 0
         parts: list[bytes] = []
         for ledger_id, runs in unplaced.items():

@@ -35,6 +35,12 @@ class StorageConfig:
     """The journal. On a disk of its own, syncs do not wait for reads."""
     ledger_directory: Path
     """Entry logs, index and log mark."""
+    more_ledger_directories: tuple[Path, ...] = ()
+    """More directories for entry logs, each on a disk of its own. A new entry log goes to the one with most free space;
+    one that is full, or that fails, gets no more of them. Directories may be added, and be empty then."""
+    lost_ledger_directories: tuple[Path, ...] = ()
+    """Ledger directories of earlier starts whose disk is lost. The bookie starts without them, never asks for them
+    again, and has what they held repaired."""
 
     journal_segment_bytes: int = 32 * MIB
     """Size of a journal file, preallocated. Large enough that rolling is rare, small enough to be freed soon."""
@@ -108,7 +114,20 @@ class StorageConfig:
     """Seconds between two comparisons with the metadata in limbo, which ends after two that find nothing missing;
     longer than replicas of the metadata lag."""
 
+    @property
+    def ledger_directories(self) -> tuple[Path, ...]:
+        """All that have entry logs, first the one with the index."""
+        return (self.ledger_directory, *self.more_ledger_directories)
+
     def __post_init__(self) -> None:
+        directories = (self.journal_directory, *self.ledger_directories)
+        for at, each in enumerate(directories):
+            if each in directories[:at]:
+                raise ConfigurationError(
+                    f"journal and ledgers must have different directories, two of them are {each}"
+                )
+            if each in self.lost_ledger_directories:
+                raise ConfigurationError(f"directory {each} is given as lost and as one to use: choose one")
         for name in POSITIVE:
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be above 0, got {getattr(self, name)}")

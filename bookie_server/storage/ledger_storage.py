@@ -9,7 +9,7 @@ that is not in memory, and the stored copy of an entry that is added again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import lt
@@ -88,8 +88,15 @@ class LedgerStorage(StorageReads):
         """Called once, on the loop, when `failed` is set. The server stops with its message."""
         self.on_writable_change: Callable[[bool], None] = _ignore
         """Called on the loop when `writable` changes (disk above or below its limit)."""
+        self.on_directory_failure: Callable[[], None] = _ignore
+        """Called on the loop when one of several ledger directories has failed, and the storage goes on."""
         self._journal = Journal(parts.files, self._journal_worker, self._fail, self._on_group)
-        callbacks = Callbacks(fail=self._fail, wake=self._wake, writable_changed=self._announce)
+        callbacks = Callbacks(
+            fail=self._fail,
+            wake=self._wake,
+            writable_changed=self._announce,
+            directory_failed=lambda: self.on_directory_failure(),
+        )
         jobs = StorageJobs(storage_worker, failure=self._ended, fail=self._fail)
         pace = Pace(config.compaction_bytes_per_s, lambda: self._journal.queued_bytes > 0)
         self._upkeep = StorageMaintenance(
@@ -456,6 +463,11 @@ class LedgerStorage(StorageReads):
         """Size and free space of each directory, in bytes, as measured last; does not block."""
         return self._upkeep.usages
 
+    @property
+    def failed_directories(self) -> Mapping[Path, Exception]:
+        """Ledger directories that this process writes to no more, each with its error."""
+        return self._parts.directories.failed
+
     # ---- scrubbing
 
     @property
@@ -626,7 +638,7 @@ def _place(cache: WriteCache, ledger_id: int, ids: Sequence[int], place: Place) 
     cache.place(ledger_id, ids, interval_of(ids, segment_id(place.file_id), place.offset, place.size))
 
 
-def _ignore(_value: object) -> None:
+def _ignore(_value: object = None) -> None:
     """Until the server has set its own callback."""
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from bookie_server.disk.disk import DiskWorker
 from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits
 from bookie_server.disk.durable import until_durable
-from bookie_server.errors import DiskFullError
+from bookie_server.errors import DiskFullError, LedgerDirectoryFailedError
 from bookie_server.journal.writer import Journal
 from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.checkpoint import CheckpointJob
@@ -36,6 +36,7 @@ class Callbacks:
     fail: Callable[[Exception], None]
     wake: Callable[[], None]
     writable_changed: Callable[[bool], None]
+    directory_failed: Callable[[], None]
 
 
 class StorageMaintenance:
@@ -70,6 +71,7 @@ class StorageMaintenance:
         self._spare_possible = True
         self._closed = False
         self._failed = False
+        self._failed_directories = 0
         self._periodic: list[asyncio.Task[None]] = []
         self._removed: dict[int, Callable[[], None]] = {}
         """Log files that have no name any more and that reads may have open; each with what frees its space."""
@@ -269,7 +271,13 @@ class StorageMaintenance:
         self._spare_possible = no_spare is None
         self.shortage = self._full or no_spare
         held = self.shortage is None
-        self._set_writable(self._limits.on_measured(self.usages, reserves_held=held))
+        # Entry logs go to whichever ledger directory has space.
+        journal, *ledgers = self.usages
+        limiting = [journal, min(ledgers, key=lambda each: each.used_part)]
+        self._set_writable(self._limits.on_measured(limiting, reserves_held=held))
+        if (failed := len(self._parts.directories.failed)) > self._failed_directories:
+            self._failed_directories = failed
+            self._callbacks.directory_failed()
 
     def _measure(self) -> tuple[list[DirectoryUsage], DiskFullError | None]:
         shortage: DiskFullError | None = None
@@ -278,12 +286,9 @@ class StorageMaintenance:
             self._parts.reserve.take()
         except DiskFullError as full:
             shortage = full
-        paths = self._parts.paths
-        usages = [
-            DirectoryUsage.of(directory, self._parts.disk.free_space(directory))
-            for directory in (paths.journal, paths.ledgers)
-        ]
-        return usages, shortage
+        journal = self._parts.paths.journal
+        of_journal = DirectoryUsage.of(journal, self._parts.disk.free_space(journal))
+        return [of_journal, *self._parts.directories.usages()], shortage
 
     def _set_writable(self, writable: bool) -> None:
         if writable != self.writable:
@@ -335,12 +340,15 @@ class StorageMaintenance:
         """False: it is in use again, since a scrubber has put back what it has found there; or is removed already."""
         parts = self._parts
         path = path_of(parts.disk, parts.paths, log_id)
+        if parts.directories.has_failed(path.parent):
+            return False
         if parts.index.has_live_ledger(log_id) or not parts.disk.exists(path):
             return False
         with suppress(DiskFullError):  # what it does not know to be removed, a rebuilt index only doubts
             parts.state_log.forget_logs([log_id])
-        self._removed[log_id] = parts.disk.remove_large(path)
-        return True
+        with suppress(LedgerDirectoryFailedError), parts.directories.may_fail(path.parent):
+            self._removed[log_id] = parts.disk.remove_large(path)
+        return log_id in self._removed
 
     async def clear_limbo(self) -> None:
         """Durably forget that part of the journal was lost."""

@@ -1,4 +1,4 @@
-"""Names of everything a bookie keeps in its two directories."""
+"""Names of everything a bookie keeps in its directories."""
 
 from __future__ import annotations
 
@@ -8,30 +8,34 @@ from pathlib import Path
 from bookie_server.storage.config import StorageConfig
 
 LOG_MARK = "log-mark"
+ENTRY_LOGS = "entry-logs"
+COMPACTION = "compaction.tmp"
+"""The entry log that a compaction writes, next to where it will be, before it has its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePaths:
     journal: Path
     ledgers: Path
+    more: tuple[Path, ...] = ()
+    """Ledger directories that have entry logs and nothing else."""
 
     @classmethod
     def of(cls, config: StorageConfig) -> StoragePaths:
-        return cls(config.journal_directory, config.ledger_directory)
+        return cls(config.journal_directory, config.ledger_directory, config.more_ledger_directories)
 
     @property
     def entry_logs(self) -> Path:
-        return self.ledgers / "entry-logs"
+        return self.ledgers / ENTRY_LOGS
 
     @property
     def log_directories(self) -> tuple[Path, ...]:
         """Those with entry logs, the first of them that of the ledger directory with the index."""
-        return (self.entry_logs,)
+        return (self.entry_logs, *self.more_log_directories)
 
     @property
-    def compaction(self) -> Path:
-        """The entry log that a compaction writes, before it has its number."""
-        return self.entry_logs / "compaction.tmp"
+    def more_log_directories(self) -> tuple[Path, ...]:
+        return tuple(each / ENTRY_LOGS for each in self.more)
 
     @property
     def index(self) -> Path:

@@ -137,7 +137,8 @@ def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> 
                 await require_unused(store, bookie_id, force=force)
             left = await give_up(store, disk, config, bookie_id)
         whose = "what bookies make" if cookie is None else cookie.bookie_id
-        done = f"deleted {whose} in {config.journal_directory} and {config.ledger_directory}"
+        where = " and ".join(map(str, (config.journal_directory, *config.ledger_directories)))
+        done = f"deleted {whose} in {where}"
         return f"{done}; left as it is, since no bookie made it: {named([*map(str, left)])}" if left else done
 
     return with_store(metadata, give_all_up)

@@ -22,6 +22,7 @@ from bookie_server.tools.options import (
     JournalOption,
     LedgersOption,
     LogLevelOption,
+    LostOption,
     MetadataOption,
     Output,
     OutputOption,
@@ -53,8 +54,13 @@ MaybeMetadataOption = Annotated[
         metavar="URI",
     ),
 ]
-
-
+PortRangeOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Ports that --port 0 may pick (default: from BOOKIE_PORT_RANGE, else any below 32768).",
+        metavar="FIRST-LAST",
+    ),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -69,6 +75,7 @@ def start(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
+    lost_ledger_dir: LostOption = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[
         int | None,
@@ -76,13 +83,7 @@ def start(
             help="Port to listen on (default: 3181); 0 picks a free one and keeps it for later starts."
         ),
     ] = None,
-    port_range: Annotated[
-        str | None,
-        typer.Option(
-            help="Ports that --port 0 may pick (default: from BOOKIE_PORT_RANGE, else any below 32768).",
-            metavar="FIRST-LAST",
-        ),
-    ] = None,
+    port_range: PortRangeOption = None,
     advertised: Annotated[
         str | None, typer.Option(help="Host name that clients connect to, if not --host.")
     ] = None,
@@ -110,6 +111,7 @@ def start(
         "data": data,
         "journal_dir": journal_dir,
         "ledger_dir": ledger_dir,
+        "lost_ledger_dir": lost_ledger_dir,
         "host": host,
         "port": port,
         "port_range": port_range,
@@ -271,7 +273,7 @@ def read_ledger(
     """
     from ledger.printing import print_stream
 
-    offline = data is not None or journal_dir is not None or ledger_dir is not None
+    offline = data is not None or journal_dir is not None or bool(ledger_dir)
     if metadata and not offline:
         from bookie_server.tools.admin import live_ledger_rows
 
@@ -289,6 +291,7 @@ def rebuild_index(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
+    lost_ledger_dir: LostOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Rebuild the index of a bookie from its entry logs.
@@ -299,7 +302,8 @@ def rebuild_index(
     """
     from bookie_server.tools.rebuilding import rebuilt_facts, require_nothing_lost
 
-    facts = rebuilt_facts(storage_of(data, journal_dir, ledger_dir), repair_cli.say)
+    storage = storage_of(data, journal_dir, ledger_dir, lost=lost_ledger_dir)
+    facts = rebuilt_facts(storage, repair_cli.say)
     _print_facts(facts, output)
     require_nothing_lost(facts)
 
@@ -391,6 +395,7 @@ def format_bookie(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
+    lost_ledger_dir: LostOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     force: Annotated[
         bool,
@@ -404,8 +409,9 @@ def format_bookie(
     """Delete all data and the cookie of a stopped bookie."""
     from bookie_server.tools.admin import format_directories
 
-    storage = storage_of(data, journal_dir, ledger_dir)
-    question = f"Delete what a bookie stores in {storage.journal_directory} and {storage.ledger_directory}?"
+    storage = storage_of(data, journal_dir, ledger_dir, lost=lost_ledger_dir)
+    where = " and ".join(map(str, (storage.journal_directory, *storage.ledger_directories)))
+    question = f"Delete what a bookie stores in {where}?"
     if not yes and not typer.confirm(question):
         raise typer.Exit(1)
     print(format_directories(metadata, storage, force=force))

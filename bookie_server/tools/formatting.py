@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bookie_server.control.messages import SOCKET_NAME
-from bookie_server.cookie import COOKIE_FILE, START_UP_FILES, read_cookie
+from bookie_server.cookie import COOKIE_FILE, START_UP_FILES, read_cookie, roles
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import BookieInUseError, CookieMismatchError
 from bookie_server.journal.files import NEXT_FILE, SPARE_FILE
@@ -43,7 +43,7 @@ def require_identified(disk: Disk, config: StorageConfig) -> None:
 
     An interrupted first start makes the cookies first, an interrupted format removes them last.
     """
-    for directory in (config.journal_directory, config.ledger_directory):
+    for _, directory in roles(config):
         names = sorted(set(disk.list(directory)) - START_UP_FILES)
         if names and read_cookie(disk, directory) is None:
             raise CookieMismatchError(
@@ -103,7 +103,8 @@ async def give_up(
         with suppress(RecordNotFoundError):  # an earlier format came so far
             await store.remove_cookie(bookie_id, (await store.read_cookie(bookie_id)).version)
     paths = StoragePaths.of(config)
-    return [*_empty(disk, paths.journal, _is_of_journal), *_empty(disk, paths.ledgers, _is_of_ledgers)]
+    more = [left for each in paths.more for left in _empty(disk, each, _is_of_ledgers)]
+    return [*_empty(disk, paths.journal, _is_of_journal), *more, *_empty(disk, paths.ledgers, _is_of_ledgers)]
 
 
 def named(names: Sequence[str]) -> str:

@@ -121,17 +121,17 @@ def _incomplete(damage: list[JournalDamage], what: str) -> JournalDamagedError:
 
 def _facts(disk: Disk, config: StorageConfig) -> tuple[Row, list[JournalDamage]]:
     cookie = read_cookie(disk, config.ledger_directory)
-    total, free = disk.free_space(config.ledger_directory)
+    spaces = {disk.free_space(each) for each in config.ledger_directories}
     held = _held(disk, config)
     facts: Row = {
         "bookie": None if cookie is None else cookie.bookie_id,
         "cluster": None if cookie is None else cookie.instance_id,
         "journal_dir": str(config.journal_directory),
-        "ledger_dir": str(config.ledger_directory),
+        "ledger_dir": ", ".join(map(str, config.ledger_directories)),
         "kept_port": kept_port(disk, config.ledger_directory),
         "in_limbo": held.in_limbo,
-        "total_bytes": total,
-        "free_bytes": free,
+        "total_bytes": sum(total for total, _ in spaces),
+        "free_bytes": sum(free for _, free in spaces),
         "ledger_count": len(held.ledger_ids),
         "ledgers": held.ledger_ids,
     }

@@ -52,16 +52,31 @@ JournalOption = Annotated[
     Path | None, _directory("--journal-dir", "Journal directory (default: DATA/journal).")
 ]
 LedgersOption = Annotated[
-    Path | None, _directory("--ledger-dir", "Ledger directory (default: DATA/ledgers).")
+    list[Path] | None,
+    _directory(
+        "--ledger-dir",
+        "Ledger directory (default: DATA/ledgers). The first one has the index; repeat it for more disks.",
+    ),
+]
+LostOption = Annotated[
+    list[Path] | None,
+    _directory(
+        "--lost-ledger-dir", "Ledger directory of an earlier start whose disk is lost: go on without it."
+    ),
 ]
 
 
 def storage_of(
-    data: Path | None, journal_dir: Path | None, ledger_dir: Path | None, config: Path | None = None
+    data: Path | None,
+    journal_dir: Path | None,
+    ledger_dir: list[Path] | None,
+    config: Path | None = None,
+    *,
+    lost: list[Path] | None = None,
 ) -> StorageConfig:
     """The settings of the storage for a command on a bookie's directories."""
     from bookie_server.config_file import make_stopped_storage_config, read_settings
 
     settings = read_settings(config) if config is not None else {}
-    flags = {"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir}
+    flags = {"data": data, "journal_dir": journal_dir, "ledger_dir": ledger_dir, "lost_ledger_dir": lost}
     return make_stopped_storage_config(settings, flags)

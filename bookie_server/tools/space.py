@@ -92,7 +92,8 @@ def _measured(disk: Disk, config: StorageConfig) -> list[FileSpace]:
         for each in journal_records(disk, paths.journal, mark)
         if each.record.type is RecordType.TOMBSTONE
     }
-    disk.make_directory(paths.entry_logs)  # a first start may have been cut off before it
+    for directory in paths.log_directories:
+        disk.make_directory(directory)  # a first start may have been cut off before it
     index = open_index(disk, paths)
     try:
         files = measure(disk, paths, index, mark.file_id)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from bookie_server.cookie import COOKIE_FILE, JOURNAL, LEDGER, read_cookie
+from bookie_server.cookie import COOKIE_FILE, read_cookie, roles
 from bookie_server.disk.directory_lock import lock_directories, refuse_apaches
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import CookieMismatchError
@@ -21,7 +22,7 @@ from ledger.metadata.format.cookie import Cookie, cookie_differences
 
 @contextmanager
 def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -> Iterator[None]:
-    """For offline commands: both directories must exist, and no bookie may run on them. Blocks.
+    """For offline commands: all directories must exist, and no bookie may run on them. Blocks.
 
     Directories that lack a cookie can be read, so that their entries can be saved, but not changed (`to_change`).
 
@@ -30,7 +31,7 @@ def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -
         MetadataFormatError: a cookie is damaged.
         DirectoryInUseError, ForeignStorageError.
     """
-    directories = (config.journal_directory, config.ledger_directory)
+    directories = (config.journal_directory, *config.ledger_directories)
     refuse_apaches(disk, directories)
     for directory in directories:
         if not disk.exists(directory):
@@ -47,9 +48,9 @@ def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -
 
 
 def _require_one_bookie(disk: Disk, config: StorageConfig, *, complete: bool) -> None:
-    """A first start writes both cookies with the same content but the role, and no later one changes them."""
+    """All cookies have the same content but the role, except for ledger directories that came later or were lost."""
     found: list[tuple[Path, Cookie]] = []
-    for role, directory in ((JOURNAL, config.journal_directory), (LEDGER, config.ledger_directory)):
+    for role, directory in roles(config):
         cookie = read_cookie(disk, directory)
         if cookie is not None:
             _require_role(cookie, role, directory)
@@ -61,9 +62,10 @@ def _require_one_bookie(disk: Disk, config: StorageConfig, *, complete: bool) ->
                 directory=directory,
                 bookie_id=None,
             )
-    if len(found) == 2:
-        (_, journal), (directory, ledgers) = found
-        _require_same(journal, ledgers, directory)
+    for directory, cookie in found[1:]:
+        _require_same(found[0][1], cookie, directory)
+    for directory, cookie in found:
+        _require_all_given(config, cookie, directory)
 
 
 def _require_role(cookie: Cookie, role: str, directory: Path) -> None:
@@ -78,6 +80,8 @@ def _require_role(cookie: Cookie, role: str, directory: Path) -> None:
 
 
 def _require_same(journal: Cookie, ledgers: Cookie, directory: Path) -> None:
+    if journal.ledger_dirs[0] == ledgers.ledger_dirs[0]:
+        ledgers = replace(ledgers, ledger_dirs=journal.ledger_dirs)
     differences = cookie_differences(journal, ledgers)
     if differences:
         raise CookieMismatchError(
@@ -85,4 +89,17 @@ def _require_same(journal: Cookie, ledgers: Cookie, directory: Path) -> None:
             "directory and there the ledger directory): give the journal and ledger directory of one bookie",
             directory=directory,
             bookie_id=ledgers.bookie_id,
+        )
+
+
+def _require_all_given(config: StorageConfig, cookie: Cookie, directory: Path) -> None:
+    """What is not looked at would seem to be lost. The directories may have been mounted, or copied, elsewhere."""
+    given = len(config.ledger_directories) + len(config.lost_ledger_directories)
+    if len(cookie.ledger_dirs) > given:
+        raise CookieMismatchError(
+            f"the cookie in {directory} lists {len(cookie.ledger_dirs)} ledger directories, "
+            f"{', '.join(cookie.ledger_dirs)}, and {given} of them are given: give each with --ledger-dir; the next "
+            "`bookie start` gives up one whose disk is lost: --lost-ledger-dir",
+            directory=directory,
+            bookie_id=cookie.bookie_id,
         )

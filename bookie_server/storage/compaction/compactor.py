@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bookie_server.disk.disk_limits import DirectoryUsage
-from bookie_server.errors import DiskFullError
+from bookie_server.errors import DiskFullError, LedgerDirectoryFailedError
 from bookie_server.storage.background.jobs import StorageJobs
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.run import CompactionRun
@@ -74,12 +74,19 @@ class Compactor:
             done, removed_before = Compacted(), self._logs_removed()
             await self._remove_dead_logs()
             try:
-                while await self._run(threshold, nearly_full, done):
+                while await self._run_somewhere(threshold, nearly_full, done):
                     pass
             except DiskFullError as full:
                 done.refusal = f"compaction stopped, and everything stays readable: {full}"
             done.files_removed = self._logs_removed() - removed_before
             return done
+
+    async def _run_somewhere(self, threshold: float, nearly_full: bool, done: Compacted) -> bool:
+        """As `_run`; another one is worth while if a ledger directory has failed, and the rest can take its place."""
+        try:
+            return await self._run(threshold, nearly_full, done)
+        except LedgerDirectoryFailedError:
+            return True
 
     async def _run(self, threshold: float, nearly_full: bool, done: Compacted) -> bool:
         """One run; whether another one is worth while."""
@@ -104,13 +111,14 @@ class Compactor:
             done.refusal = "compaction waits for a checkpoint that a full disk holds up"
             return None
         files = self._measure()
-        journal, ledgers = (
-            DirectoryUsage.of(directory, parts.disk.free_space(directory))
-            for directory in (parts.paths.journal, parts.paths.ledgers)
-        )
+        directory = parts.directories.for_new_log()
+        with parts.directories.may_fail(directory):
+            ledgers = DirectoryUsage.of(directory, parts.disk.free_space(directory))
+        journal = DirectoryUsage.of(parts.paths.journal, parts.disk.free_space(parts.paths.journal))
         empty_journal = self._fills_up(journal, ledgers)
+        reserve = parts.reserve.held_bytes if directory == parts.paths.entry_logs else 0
         capacity = (
-            ledgers.free_bytes + parts.reserve.held_bytes
+            ledgers.free_bytes + reserve
             if nearly_full and not empty_journal
             else ledgers.free_bytes - int(ledgers.total_bytes * (1 - config.disk_usage_max))
         )
@@ -127,7 +135,9 @@ class Compactor:
         done.refusal = selection.refusal
         if not selection.files:
             return None
-        return CompactionRun(parts, selection.files, config.block_bytes_max, config.entry_log_bytes_max)
+        return CompactionRun(
+            parts, selection.files, directory, config.block_bytes_max, config.entry_log_bytes_max
+        )
 
     def _fills_up(self, journal: DirectoryUsage, ledgers: DirectoryUsage) -> bool:
         """Whether the journal is on a disk of its own that is nearly full, and the entry logs have space.

@@ -12,11 +12,13 @@ Pitfall: docs/pitfalls.md#damage-answered-as-absence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from bookie_server.disk.disk import DiskFile
-from bookie_server.errors import DiskFullError, StorageError, TooManyFilesError
+from bookie_server.errors import DiskFullError, LedgerDirectoryFailedError, StorageError, TooManyFilesError
 from bookie_server.journal.block import in_blocks
 from bookie_server.storage.compaction.space import FileSpace, live_by_ledger
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
@@ -28,6 +30,7 @@ from bookie_server.storage.entry_logs.format import (
 )
 from bookie_server.storage.index import Interval, LogEnd, interval_of
 from bookie_server.storage.start.opening import Parts
+from bookie_server.storage.storage_paths import COMPACTION
 from bookie_server.storage.stored_entry import StoredEntry
 
 PIECE_BYTES = 1024 * 1024
@@ -57,10 +60,17 @@ class CompactionRun:
     """Call `copy` until it returns None, then `finish`; `abandon` it at any time before."""
 
     def __init__(
-        self, parts: Parts, files: Sequence[FileSpace], block_bytes_max: int, bytes_max: int
+        self,
+        parts: Parts,
+        files: Sequence[FileSpace],
+        directory: Path,
+        block_bytes_max: int,
+        bytes_max: int,
     ) -> None:
-        """In the storage worker, in the same job in which the files were chosen."""
+        """In the storage worker, in the same job in which the files were chosen. The new log goes to `directory`."""
         self._parts = parts
+        self._directory = directory
+        self._path = directory / COMPACTION
         self._block_bytes_max = block_bytes_max
         self._bytes_max = bytes_max
         self._log_ids = {each.log_id for each in files}
@@ -90,12 +100,13 @@ class CompactionRun:
     def copy(self) -> int | None:
         """Copy some more, durably; how many bytes, None if that was all.
 
-        DiskFullError, DiskFailedError; StorageError: the index cannot be read.
+        DiskFullError, DiskFailedError, LedgerDirectoryFailedError; StorageError: the index cannot be read.
         """
         return next(self._pieces, None)
 
     def _copied(self) -> Iterator[int]:
-        self._file = self._parts.disk.create(self._parts.paths.compaction)
+        with self._parts.directories.may_fail(self._directory):
+            self._file = self._parts.disk.create(self._path)
         for ledger_id, ledger in self._ledgers.items():
             yield from self._copy_ledger(ledger_id, ledger)
             if self._is_full:
@@ -177,24 +188,26 @@ class CompactionRun:
 
     def _append(self) -> None:
         assert self._file is not None, "made before anything is written"
-        self._file.preallocate(self._written, self._offset - self._written)
-        self._file.write_uncached(self._written, self._unwritten)
-        self._file.sync()
+        with self._parts.directories.may_fail(self._directory):
+            self._file.preallocate(self._written, self._offset - self._written)
+            self._file.write_uncached(self._written, self._unwritten)
+            self._file.sync()
 
     # ---- the index
 
     def finish(self) -> int:
         """Let the index name the new places; how many intervals were moved. Files may be without live ledgers then.
 
-        DiskFullError: some may be moved, and every file is still needed.
+        DiskFullError: some may be moved, and every file is still needed. LedgerDirectoryFailedError: none is.
         """
         parts, writer = self._parts, self._parts.writer
         if parts.checkpointer.has_placed and writer.end.log_id < self._log_id:
             # The blocks of a checkpoint that a full disk holds up are at the end of the current log: it stays that.
             self.abandon()
             return 0
-        self._close()
-        parts.disk.rename_durably(parts.paths.compaction, parts.paths.entry_logs / file_name(self._log_id))
+        with parts.directories.may_fail(self._directory):
+            self._close()
+            parts.disk.rename_durably(self._path, self._directory / file_name(self._log_id))
         if writer.end.log_id < self._log_id:
             # Invariant: no entry log with blocks comes after the current one. Only those before it are ever removed.
             writer.go_on_in(LogEnd(self._log_id, self._offset))
@@ -224,11 +237,12 @@ class CompactionRun:
     def abandon(self) -> None:
         """Remove what was copied, unless it has its number. DiskFailedError."""
         if self._file is not None:
-            self._close()
-            self._parts.disk.remove_large(self._parts.paths.compaction)()
+            with suppress(LedgerDirectoryFailedError), self._parts.directories.may_fail(self._directory):
+                self._close()
+                self._parts.disk.remove_large(self._path)()
 
     def _close(self) -> None:
         self._logs.close()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

@@ -7,7 +7,8 @@ exactly the bytes an index record names and believes them only when their CRC, p
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,14 +19,17 @@ from bookie_server.disk.uncached_pages import PAGE_BYTES
 from bookie_server.errors import (
     BlockDamagedError,
     DiskFailedError,
+    DiskFullError,
     IndexVersionError,
     JournalDamagedError,
     JournalVersionError,
+    LedgerDirectoryFailedError,
     StorageError,
     TooManyFilesError,
 )
 from bookie_server.journal import block as segment_block
 from bookie_server.journal import record as journal
+from bookie_server.storage.entry_logs.directories import LogDirectories
 from bookie_server.storage.entry_logs.format import (
     FILE_HEADER_BYTES,
     Block,
@@ -45,18 +49,29 @@ OPEN_LOGS_MAX = 32
 
 
 class EntryLogWriter:
-    """The log that is written to. Lives in the storage worker."""
+    """The log that is written to, in any of the ledger directories. Lives in the storage worker."""
 
-    def __init__(self, disk: Disk, paths: StoragePaths, log_bytes_max: int, end: LogEnd | None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        paths: StoragePaths,
+        directories: LogDirectories,
+        log_bytes_max: int,
+        end: LogEnd | None,
+    ) -> None:
         self._disk = disk
         self._paths = paths
+        self._directories = directories
         self._log_bytes_max = log_bytes_max
         self._file: DiskFile | None = None
+        self._directory = paths.entry_logs
+        """That of the log, once it was begun or opened."""
         self.end = end or LogEnd(0, log_bytes_max)
         # Invariant: no file gets the id of one that is there. A crash or a full disk may leave a log after the current
         # one that only the ledger states know, and an index that is made from these leads into it.
         self._last_id = max([self.end.log_id, *log_ids(disk, paths)])
-        """The highest id of an entry log: readers of this process may hold places in it, so no other file gets it."""
+        """The highest id that an entry log ever had: readers of this process may hold places in it, and a power cut may
+        bring it back in another directory, so no other file gets it."""
         self._closed_id = -1
 
     def new_log_id(self) -> int:
@@ -73,22 +88,26 @@ class EntryLogWriter:
         self.close()
         self.end = end
 
-    def begin(self) -> LogEnd:
-        """Where the next block goes; starts a new log when the current one is full, was removed, cannot be opened or
-        has a bad sector where it would matter.
+    def begin(self, full: Collection[Path] = ()) -> LogEnd:
+        """Where the next block goes; starts a new log when the current one is full, was removed, cannot be opened, has
+        a bad sector where it would matter, or is in a directory that has proved `full`.
+
+        DiskFullError; LedgerDirectoryFailedError, DiskFailedError: as `LogDirectories.may_fail`.
         """
-        if self.end.offset >= self._log_bytes_max or self.end.log_id == self._closed_id:
-            self._roll()
-        elif self._file is None:
+        if self._file is None and not self._is_ended:
             self._file = self._reopened()
-            if self._file is None:
-                self._roll()
+        if self._file is None or self._is_ended or self._directory in full:
+            self._roll(full)
         return self.end
+
+    @property
+    def _is_ended(self) -> bool:
+        return self.end.offset >= self._log_bytes_max or self.end.log_id == self._closed_id
 
     def _reopened(self) -> DiskFile | None:
         path = path_of(self._disk, self._paths, self.end.log_id)
         try:
-            if not self._disk.exists(path):
+            if self._directories.has_failed(path.parent) or not self._disk.exists(path):
                 return None
             file, takes_more = self._disk.open_write(path), False
         except DiskFailedError:
@@ -98,6 +117,7 @@ class EntryLogWriter:
         finally:
             if not takes_more:
                 file.close()
+        self._directory = path.parent
         return file if takes_more else None
 
     def _takes_more(self, file: DiskFile) -> bool:
@@ -110,19 +130,25 @@ class EntryLogWriter:
         _, lost = read_around(file, page, end)
         return not lost_header and not lost
 
-    def _roll(self) -> None:
+    def _roll(self, full: Collection[Path]) -> None:
         self.close()
-        log_id = self._last_id + 1
-        directory = self._paths.entry_logs
-        file = self._disk.create(directory / file_name(log_id))
-        try:
-            file.write_at(0, [encode_file_header(log_id)])
-            file.sync()
-            self._disk.sync_directory(directory)
-        except LogStoreError:
-            file.close()
-            raise
-        self._file, self.end, self._last_id = file, LogEnd(log_id, FILE_HEADER_BYTES), log_id
+        log_id = self.new_log_id()
+        self._directory = directory = self._directories.for_new_log(full)
+        path = directory / file_name(log_id)
+        with self._directories.may_fail(directory):
+            file = self._disk.create(path)
+            try:
+                file.write_at(0, [encode_file_header(log_id)])
+                file.sync()
+                self._disk.sync_directory(directory)
+            except DiskFullError:
+                file.close()
+                self._disk.remove(path)
+                raise
+            except LogStoreError:
+                file.close()
+                raise
+        self._file, self.end = file, LogEnd(log_id, FILE_HEADER_BYTES)
 
     def leave(self, log_id: int) -> None:
         """Begin a new log with the next block if this one, which is damaged, is the current one."""
@@ -130,29 +156,52 @@ class EntryLogWriter:
             self.end_log()
 
     def append(self, parts: Sequence[bytes]) -> None:
-        """Write whole blocks, in pieces, at the end. DiskFullError before a byte is changed, if there is no room."""
+        """Write whole blocks, in pieces, at the end.
+
+        DiskFullError before a byte is changed, if there is no room. LedgerDirectoryFailedError, DiskFailedError.
+        """
         assert self._file is not None, "begin() comes first"
-        self._file.preallocate(self.end.offset, sum(map(len, parts)))
-        self.end = LogEnd(self.end.log_id, self._file.write_at(self.end.offset, parts))
+        with self._directories.may_fail(self._directory):
+            self._file.preallocate(self.end.offset, sum(map(len, parts)))
+            self.end = LogEnd(self.end.log_id, self._file.write_at(self.end.offset, parts))
 
     def sync(self) -> None:
+        """What was appended is durable. LedgerDirectoryFailedError, DiskFailedError."""
         if self._file is not None:
-            self._file.sync()
+            with self._directories.may_fail(self._directory):
+                self._file.sync()
 
-    def back_to(self, end: LogEnd) -> None:
-        """Give up what was appended after `end`, and its space; what a crash leaves of it will be overwritten."""
-        is_new = end.log_id != self.end.log_id
-        if self._file is not None:
-            self._file.truncate(FILE_HEADER_BYTES if is_new else end.offset)
-        if is_new:
-            self.close()
-            self._last_id -= 1  # no index has named a block in it
+    def back_to(self, end: LogEnd) -> Path:
+        """After a full disk: give up what was appended after `end`, and its space; the directory that was full.
+
+        What a crash leaves of it will be overwritten, or is in a log that no index names. DiskFailedError.
+        """
+        try:
+            with self._directories.may_fail(self._directory):
+                self._take_back(end)
+        except LedgerDirectoryFailedError:
+            self.leave_failed(end)
         self.end = end
+        return self._directory
+
+    def _take_back(self, end: LogEnd) -> None:
+        if end.log_id != self.end.log_id:
+            self.close()
+            self._disk.remove(self._directory / file_name(self.end.log_id))
+        elif self._file is not None:
+            self._file.truncate(end.offset)
+
+    def leave_failed(self, end: LogEnd) -> None:
+        """After a LedgerDirectoryFailedError: nothing was appended after `end`, and what is next begins a new log."""
+        self.close()
+        self.end = end
+        self.end_log()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(LedgerDirectoryFailedError), self._directories.may_fail(self._directory):
+                file.close()
 
 
 class _Log(NamedTuple):

@@ -9,12 +9,13 @@ the storage worker.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.disk.sectors import read_file_around
-from bookie_server.errors import DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError
 from bookie_server.storage.index import LOG_FULL, Index, LogEnd
 from bookie_server.storage.ledgers.state_log_format import (
     NOT_KNOWN,
@@ -150,6 +151,11 @@ class StateLog:
         if self._removed:
             for directory in (self._paths.entry_logs, self._paths.journal):
                 self._disk.sync_directory(directory)
+            for directory in self._paths.more_log_directories:
+                with suppress(
+                    DiskFailedError
+                ):  # one that has failed gets back what it holds with another disk only
+                    self._disk.sync_directory(directory)
             self._removed = {log_id for log_id in self._removed if self._disk.exists(self._file_of(log_id))}
         return self._removed
 

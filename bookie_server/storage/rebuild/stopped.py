@@ -67,7 +67,8 @@ class _Rebuild:
         self._mark = read_mark(disk, self._paths)
         self._new = NewIndex(disk, self._paths)
         self.result = Rebuilt()
-        disk.make_directory(self._paths.entry_logs)  # a first start may have been cut off before it
+        for directory in self._paths.log_directories:
+            disk.make_directory(directory)  # a first start may have been cut off before it
         self._known = self._read_states()
         self._states = states_in(self._known.records)
         self._parts = self._parts_to_read()

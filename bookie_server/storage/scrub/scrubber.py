@@ -107,7 +107,11 @@ class Scrubber:
         self._journaled = storage.journaled
         self._asked = asyncio.Event()
         """Begin the next pass now."""
+        self._again = False
+        """Begin one after that which is under way, too."""
         self._waiters: list[asyncio.Future[ScrubPass]] = []
+        self._named: set[str] = set()
+        """Damage that was reported in this pass."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def scrub_now(self) -> ScrubPass:
@@ -122,6 +126,11 @@ class Scrubber:
         self._waiters.append(done)
         self._asked.set()
         return await done
+
+    def scrub_soon(self) -> None:
+        """Begin a pass now, or after the one that is under way: what it has found sound may not be so any more."""
+        self._again = True
+        self._asked.set()
 
     async def close(self) -> None:
         self._task.cancel()
@@ -143,12 +152,14 @@ class Scrubber:
             current = self.record.current
             if current is None:
                 await self._wait(self._due_in_s())
+                self._again = False
                 current = self._new_pass()
                 self.record = replace(self.record, current=current, position=BEGINNING)
             await self._finish_pass(current)
             await self._save()
 
     def _new_pass(self) -> ScrubPass:
+        self._named.clear()
         return ScrubPass(began_ms=self._wall_ms())
 
     async def _wait(self, time_s: float) -> None:
@@ -189,7 +200,8 @@ class Scrubber:
         self._files = None
         current = replace(current, ended_ms=self._wall_ms())
         self.record = ScrubRecord(last=current)
-        self._asked.clear()
+        if not self._again:
+            self._asked.clear()
         for each in self._taken_waiters():
             each.set_result(current)
         _report_pass(current)
@@ -207,7 +219,7 @@ class Scrubber:
         began = now()
         step = await self._worker.run(lambda: self._walk.step(position, STEP_BYTES))
         took_s = now() - began
-        self._report(current, step.damage)
+        self._report(step.damage)
         if step.index_damage and not current.index_damaged:
             logger.warning("%s; %s", step.index_damage, _INDEX_WAY_OUT)
         for log_id in {each.log_id for each in step.damage}:
@@ -259,9 +271,11 @@ class Scrubber:
         path = path_of(self._disk, self._paths, block.log_id)
         return f"the index had lost {block}, which are intact in {path} at offset {block.offset}: reads find them again"
 
-    def _report(self, current: ScrubPass, damage: Iterable[Damage]) -> None:
-        for number, each in enumerate(damage, current.damaged_blocks):
-            if number < _NAMED_MAX:
+    def _report(self, damage: Iterable[Damage]) -> None:
+        """Once what many blocks have in common, as that their file cannot be opened."""
+        for each in damage:
+            if len(self._named) < _NAMED_MAX and each.reason not in self._named:
+                self._named.add(each.reason)
                 logger.warning("%s; %s", each.reason, _WAY_OUT)
 
     async def _mark(self, ledger_ids: Iterable[int]) -> None:

@@ -12,6 +12,7 @@ from bookie_server.journal.files import JournalFiles, remove_before
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.storage.checkpoint import Checkpointer
 from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.directories import LogDirectories
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader, EntryLogWriter
 from bookie_server.storage.index import Index
 from bookie_server.storage.ledgers.state_log import StateLog
@@ -21,7 +22,7 @@ from bookie_server.storage.start.index_directories import open_index
 from bookie_server.storage.start.journal_recovery import Recovery, read_mark, require_current
 from bookie_server.storage.start.missing_files import missing_files
 from bookie_server.storage.start.versions import require_known_versions
-from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.storage_paths import COMPACTION, StoragePaths
 from bookie_server.storage.write_cache import Caches, WriteCache
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
@@ -40,6 +41,7 @@ class Parts:
     states: StoredLedgers
     caches: Caches
     files: JournalFiles
+    directories: LogDirectories
     writer: EntryLogWriter
     checkpointer: Checkpointer
     state_log: StateLog
@@ -59,14 +61,15 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
     """Open what a first start has made and replay the journal's tail. Errors: see LedgerStorage.open."""
     paths = StoragePaths.of(config)
     mark = read_mark(disk, paths)  # before anything is made: what is missing may come back
-    for directory in (paths.journal, paths.entry_logs):
+    for directory in (paths.journal, *paths.log_directories):
         disk.make_directory(directory)
-    for directory in (paths.journal, paths.ledgers):
-        # A killed process may have renamed files here and not synced. What is done from now on relies on what
-        # is found: records go into the journal's last file, files before the log mark go away.
+    for directory in paths.log_directories:
+        disk.remove(directory / COMPACTION)  # of one that was cut off: no index names it
+    for directory in (paths.journal, paths.ledgers, *paths.log_directories):
+        # A killed process may have renamed or removed files here and not synced. What is done from now on relies on
+        # what is found: records go into the journal's last file, files before the log mark go away, and an entry log
+        # gets an id that no other one has, which could come back in another directory.
         disk.sync_directory(directory)
-    if disk.exists(paths.compaction):
-        disk.remove(paths.compaction)  # of a compaction that was cut off: no index names it
     index = open_index(disk, paths)
     try:
         return _parts(config, disk, environment, paths, index, mark)
@@ -104,8 +107,11 @@ def _parts(
     logs.close()
     state_log = StateLog(disk, paths, index, end, recovery.segment_ends)
     _settle(disk, paths, index, states, state_log, mark, damaged=recovery.damaged)
-    writer = EntryLogWriter(disk, paths, config.entry_log_bytes_max, end)
-    checkpointer = Checkpointer(disk, paths, writer, index, state_log, reserve, config.block_bytes_max, mark)
+    directories = LogDirectories(disk, paths, config.entry_log_bytes_max, config.disk_usage_writable)
+    writer = EntryLogWriter(disk, paths, directories, config.entry_log_bytes_max, end)
+    checkpointer = Checkpointer(
+        disk, paths, writer, directories, index, state_log, reserve, config.block_bytes_max, mark
+    )
     caches, deleted = Caches(cache), recovery.deleted
     missing = missing_files(disk, index, paths)
     return Parts(
@@ -116,6 +122,7 @@ def _parts(
         states,
         caches,
         files,
+        directories,
         writer,
         checkpointer,
         state_log,

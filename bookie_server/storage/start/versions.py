@@ -8,6 +8,7 @@ from bookie_server.errors import DiskFailedError
 from bookie_server.storage.entry_logs import format as entry_log
 from bookie_server.storage.index import LogEnd
 from bookie_server.storage.ledgers import state_log_format
+from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 
 
@@ -21,7 +22,7 @@ def require_known_versions(disk: Disk, paths: StoragePaths, end: LogEnd | None) 
         state_log_format.require_known_version(read_file_around(disk, paths.states), paths.states)
     if end is None:
         return
-    log = paths.entry_logs / entry_log.file_name(end.log_id)
+    log = path_of(disk, paths, end.log_id)
     try:
         file = disk.open_read(log)
     except DiskFailedError:

@@ -13,6 +13,7 @@ import typer
 
 from bookie_server.tools.options import (
     DataOption,
+    JournalOption,
     LedgersOption,
     LogLevelOption,
     MetadataOption,
@@ -114,6 +115,7 @@ def autorecovery(
 def under_replicated(
     metadata: MetadataOption,
     data: DataOption = None,
+    journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -127,8 +129,7 @@ def under_replicated(
 
     rows = marked_ledgers(metadata)
     columns: tuple[str, ...] = MARK_COLUMNS
-    if data is not None or ledger_dir is not None:
-        journal_dir = ledger_dir if data is None else None  # it is not looked at
+    if data is not None or journal_dir is not None or ledger_dir:
         rows = with_progress(rows, repaired_now(storage_of(data, journal_dir, ledger_dir)))
         columns += WORKER_COLUMNS
     if output is Output.JSON:

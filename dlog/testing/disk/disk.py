@@ -137,6 +137,11 @@ class SimulatedDisk(Disk):
         self._media.nearly_full = nearly_full
 
     @property
+    def full_directories(self) -> set[Path]:
+        """Those on disks of their own that have no space left; may be changed."""
+        return self._media.full_directories
+
+    @property
     def used_bytes(self) -> int:
         return self._media.used_bytes()
 
@@ -384,7 +389,7 @@ class SimulatedDisk(Disk):
         capacity = self._media.capacity_bytes
         if self._media.nearly_full and capacity is None:
             return UNLIMITED_BYTES, int(UNLIMITED_BYTES * _LEFT_BY_OTHERS)
-        return capacity or UNLIMITED_BYTES, max(0, self._media.free_bytes())
+        return capacity or UNLIMITED_BYTES, max(0, self._media.free_bytes(directory / "what is added"))
 
     # ---- a Disk: the index's store
 

@@ -76,7 +76,7 @@ class SimulatedFile(DiskFile):
     def _room(self, end: int) -> int:
         """Bytes left on the disk if the file ended there; what lies before its end has its room already."""
         needed = end - len(self._inode.content)
-        return 0 if needed <= 0 else self._media.free_bytes() - needed
+        return 0 if needed <= 0 else self._media.free_bytes(self.path) - needed
 
     def _elsewhere(self, offset: int, size: int) -> int:
         """Another offset within the file, whole sectors away; the next sector where there is no other."""

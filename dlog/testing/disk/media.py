@@ -28,6 +28,8 @@ class Media:
         self.capacity_bytes: int | None = None
         self.opens_files = True
         self.nearly_full = False
+        self.full_directories: set[Path] = set()
+        """On disks of their own that have no space left."""
         self.bad_sectors: dict[Path, list[range]] = {}
         """Of files by name: bytes that cannot be read until they are written again or the file is removed."""
         self.on_crash: Callable[[], None] = lambda: None
@@ -58,7 +60,10 @@ class Media:
                     directories.append(node)
         return stores + sum(len(inode.content) for inode in inodes)
 
-    def free_bytes(self) -> int:
+    def free_bytes(self, path: Path | None = None) -> int:
+        """For what is added, at this path if it is in a directory with a disk of its own."""
+        if self.full_directories and path is not None and not self.full_directories.isdisjoint(path.parents):
+            return 0
         if self.capacity_bytes is None:
             return UNLIMITED_BYTES
         return self.capacity_bytes - self.used_bytes()

@@ -1,4 +1,4 @@
-"""A bookie's first start, and a format: what directories and the metadata store know of it, at each moment.
+"""A bookie's first start, a change of its ledger directories, a format: what disks and store know at each moment.
 
 The store is a machine of its own: what it has answered it keeps, whatever becomes of the bookie's disk.
 """
@@ -6,7 +6,7 @@ The store is a machine of its own: what it has answered it keeps, whatever becom
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bookie_server.cookie import Verdict, own_cookie, prove_identity
 from bookie_server.disk.directory_lock import lock_directories
@@ -29,6 +29,8 @@ from tests.helpers.simulation.disk import new_disk
 PORT = 3181
 CONFIG = small_config(HOME, **SETTINGS)
 BOOKIE = BookieId("10.0.0.1:3181")
+WITH_MORE = replace(CONFIG, more_ledger_directories=(HOME / "more",))
+WITHOUT_MORE = replace(CONFIG, lost_ledger_directories=(HOME / "more",))
 
 
 @dataclass(slots=True)
@@ -39,6 +41,8 @@ class Known:
     ledgers: Ledgers
     formatting: bool = False
     """Somebody has begun to format it."""
+    config: StorageConfig = CONFIG
+    """With which it is started now."""
 
     @classmethod
     def empty(cls) -> Known:
@@ -47,7 +51,7 @@ class Known:
     def copy(self) -> Known:
         cluster = MemoryCluster()
         cluster.nodes, cluster.sorted_keys = dict(self.cluster.nodes), list(self.cluster.sorted_keys)
-        return Known(cluster, copy_of(self.ledgers), self.formatting)
+        return Known(cluster, copy_of(self.ledgers), self.formatting, self.config)
 
     def describe(self) -> str:
         return repr((self.cluster.nodes, self.ledgers, self.formatting))
@@ -63,14 +67,17 @@ async def new_known() -> Known:
     return known
 
 
-async def start(disk: Disk, known: Known, config: StorageConfig = CONFIG) -> tuple[Verdict, RecordedStorage]:
+async def start(
+    disk: Disk, known: Known, config: StorageConfig | None = None
+) -> tuple[Verdict, RecordedStorage]:
     """The steps of a bookie's start in their order, without those on the network."""
+    config = config or known.config
     journal, ledgers = config.journal_directory, config.ledger_directory
     locks = lock_directories(disk, config)
     try:
         if kept_port(disk, ledgers) is None:
             keep_port(disk, ledgers, PORT)
-        ours = own_cookie(BOOKIE, journal, ledgers, "instance")
+        ours = own_cookie(BOOKIE, journal, ledgers, "instance", config.more_ledger_directories)
         verdict = await prove_identity(known.store(), disk, ours, config, SystemEnvironment())
         storage = await LedgerStorage.open(config, disk, SystemEnvironment())
         return verdict, RecordedStorage(storage, known.ledgers)
@@ -93,7 +100,20 @@ async def format_it(disk: Disk, known: Known) -> None:
     await give_up(known.store(), disk, CONFIG, BOOKIE)
 
 
-IDENTITY_SCENARIOS: tuple[Callable[[Disk, Known], Awaitable[None]], ...] = (first_start, format_it)
+async def one_directory_more(disk: Disk, known: Known) -> None:
+    """And then it is lost, without an entry log in it."""
+    await first_start(disk, known)
+    for known.config in (WITH_MORE, WITHOUT_MORE):
+        _, bookie = await start(disk, known)
+        await bookie.add(1, range(3, 5))
+        await bookie.storage.close()
+
+
+IDENTITY_SCENARIOS: tuple[Callable[[Disk, Known], Awaitable[None]], ...] = (
+    first_start,
+    format_it,
+    one_directory_more,
+)
 
 
 async def boot_identity(image: DiskImage, known: Known) -> None:

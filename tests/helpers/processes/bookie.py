@@ -44,6 +44,8 @@ class BookieProcess:
         self.data = data
         self.settings = settings
         self.port = 0
+        self.options: list[str] = []
+        """More of the command line of the next start."""
         self.descriptors: tuple[int, int] | None = None
         """Soft and hard limit of open files that the next start gives it; None: those of the test."""
         self.errors = ""
@@ -64,6 +66,7 @@ class BookieProcess:
         """Start it and wait until it serves; the output is the failure if it does not."""
         command = [sys.executable, "-m", "bookie_server", "start", "--metadata", self.metadata]
         command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
+        command += self.options
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,

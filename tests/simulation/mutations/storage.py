@@ -256,7 +256,7 @@ MUTATIONS = (
         (
             edit(
                 "bookie_server.storage.entry_logs.entry_log:EntryLogWriter._roll",
-                ("self._disk.sync_directory(self._directory)", "pass"),
+                ("self._disk.sync_directory(directory)", "pass"),
             ),
         ),
     ),

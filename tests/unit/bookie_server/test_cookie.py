@@ -111,6 +111,78 @@ def test_a_foreign_cookie_refuses_wherever_it_is(change: dict[str, str], says: s
         judge(OURS, foreign, both(OURS, OURS, holds_data=True))
 
 
+MORE, OTHER = Path("/disk3/more"), Path("/disk4/other")
+
+
+def having(*more: Path) -> Cookie:
+    return own_cookie("127.0.0.1:3181", JOURNAL, LEDGERS, "cluster-1", more)
+
+
+def entries_in(directory: Path, cookie: Cookie | None, *, holds_data: bool = True) -> FoundDirectory:
+    return FoundDirectory(directory=directory, role="entries", cookie=cookie, holds_data=holds_data)
+
+
+@pytest.mark.parametrize("written", [None, having(MORE)])
+def test_an_empty_directory_may_be_added(written: Cookie | None) -> None:
+    """Also when the start that adds it was cut off after its cookie was written."""
+    directories = [*both(OURS, OURS, holds_data=True), entries_in(MORE, written, holds_data=False)]
+    assert judge(having(MORE), OURS, directories) is Verdict.KNOWN
+
+
+def test_a_directory_that_holds_entry_logs_cannot_be_added() -> None:
+    """It may have been given up as lost: the bookie has given its ids to other entry logs since."""
+    for cookie in (None, having(MORE)):
+        with pytest.raises(CookieMismatchError, match=r"/disk3/more holds entry logs, and .* give an empty"):
+            judge(having(MORE), OURS, [*both(OURS, OURS, holds_data=True), entries_in(MORE, cookie)])
+
+
+def test_a_listed_directory_must_be_given() -> None:
+    listing = having(MORE)
+    for directories in (both(listing, OURS, holds_data=True), both(OURS, listing, holds_data=True)):
+        with pytest.raises(
+            CookieMismatchError, match=r"lists the ledger directory /disk3/more.*lost-ledger-dir"
+        ):
+            judge(OURS, OURS, directories)
+    with pytest.raises(CookieMismatchError, match="metadata store lists the ledger directory /disk3/more"):
+        judge(OURS, listing, both(OURS, OURS, holds_data=True))
+    with pytest.raises(CookieMismatchError, match="metadata store lists the ledger directory /disk3/more"):
+        judge(having(OTHER), listing, both(OURS, OURS, holds_data=True))
+
+
+def test_a_lost_directory_is_given_up_wherever_it_is_listed() -> None:
+    listing = having(MORE)
+    for written in (listing, OURS):
+        assert judge(OURS, listing, both(written, listing, holds_data=True), [str(MORE)]) is Verdict.KNOWN
+
+
+def test_a_known_directory_that_is_empty_may_only_be_given_up() -> None:
+    listing = having(MORE, OTHER)
+    directories = [
+        *both(listing, listing, holds_data=True),
+        entries_in(MORE, None, holds_data=False),
+        entries_in(OTHER, listing),
+    ]
+    with pytest.raises(CookieMismatchError, match=r"/disk3/more is empty.*--lost-ledger-dir /disk3/more"):
+        judge(listing, listing, directories)
+
+
+def test_directories_without_the_index_may_be_in_each_others_place() -> None:
+    """Whichever has an entry log, it is found there."""
+    listing = having(MORE, OTHER)
+    directories = [entries_in(OTHER, listing), entries_in(MORE, listing)]
+    assert judge(having(OTHER, MORE), listing, [*both(listing, listing, holds_data=True), *directories])
+
+
+def test_the_directory_with_the_index_stays_the_first_one() -> None:
+    listing = having(MORE)
+    swapped = own_cookie("127.0.0.1:3181", JOURNAL, MORE, "cluster-1", [LEDGERS])
+    with pytest.raises(CookieMismatchError, match="ledger directories are /disk3/more, /disk2/ledgers here"):
+        judge(swapped, listing, both(listing, listing, holds_data=True))
+    with pytest.raises(CookieMismatchError, match="ledger directories are /disk3/more here"):
+        lost_first = own_cookie("127.0.0.1:3181", JOURNAL, MORE, "cluster-1")
+        judge(lost_first, listing, both(listing, listing, holds_data=True), [str(LEDGERS)])
+
+
 def test_swapped_directories_refuse() -> None:
     """Journal and ledger directory of one bookie exchanged: both cookies name the paths."""
     swapped = own_cookie("127.0.0.1:3181", LEDGERS, JOURNAL, "cluster-1")

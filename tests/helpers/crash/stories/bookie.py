@@ -27,7 +27,7 @@ from tests.helpers.crash.stories.promises import (
     entry_bytes,
     packet_bytes,
 )
-from tests.helpers.crash.stories.story import Step
+from tests.helpers.crash.stories.story import HOME, Step
 from tests.helpers.simulation.disk import CountedEnvironment
 
 _ANSWER_S_MAX = 60.0
@@ -48,7 +48,7 @@ async def open_storage(disk: Disk, config: StorageConfig, known: Known, name: st
     lock_directories(disk, config)
     if kept_port(disk, ledgers) is None:
         keep_port(disk, ledgers, PORT)
-    ours = own_cookie(BOOKIE, journal, ledgers, "instance")
+    ours = own_cookie(BOOKIE, journal, ledgers, "instance", config.more_ledger_directories)
     await prove_identity(known.store(), disk, ours, config, environment)
     return await LedgerStorage.open(config, disk, environment)
 
@@ -114,8 +114,12 @@ class StoryBookie:
             case "space":
                 self._disk.capacity_bytes = None
                 self._start("disk check", self.storage.check_disk())
+            case "fill_directory":
+                full = self._disk.full_directories
+                full.clear()
+                full.update([HOME / step.part] if step.part else [])
             case "fault":
-                self.excused = True
+                self.excused = self.excused or not step.part.startswith("more-")  # the others take its place
                 self.full = self.full or step.kind == "no_descriptor"  # which is refused in the same way
                 self._disk.faults.arm(step.kind, step.part, number=step.number)  # type: ignore[arg-type]
             case "force":
@@ -229,6 +233,8 @@ class StoryBookie:
     def _refused(self, what: str, error: Exception) -> None:
         if self.closing and isinstance(error, StorageClosedError):
             return
+        if self.storage.failed_directories and self._disk.full_directories:
+            self.excused = True  # none may be left for an entry log
         if not self.excused:
             self._wrong.append(f"{what} was refused on a sound disk: {error!r}")
         elif not _is_short(error) and self.storage.failed is None and what != "rebuild":

@@ -29,6 +29,12 @@ def draw_story(seed: int) -> Story:
     lives = tuple(drawing.life() for _ in range(draw.choice((1, 2, 2, 3, 4))))
     lives = _with_compactions(lives, Random(f"compaction {seed}"))
     lives = _with_rebuilds(lives, Random(f"rebuild {seed}"))
+    directories = Random(f"directories {seed}")
+    more_directories = directories.choice((0, 0, 1, 2))
+    if more_directories:
+        lives = tuple(
+            replace(life, steps=tuple(_with_one_failing(life.steps, directories))) for life in lives
+        )
     log_bytes = draw.choice((4 * KIB, 16 * KIB, 64 * KIB))
     settings = {
         "entry_log_bytes_max": log_bytes,
@@ -44,6 +50,7 @@ def draw_story(seed: int) -> Story:
         seed=seed,
         lives=lives,
         settings=settings,
+        more_directories=more_directories,
         prompt=draw.choice((0.0, 0.0, 0.5)),
         sync_s_max=draw.choice((100e-6, 2e-3, 20e-3)),
         concurrency=draw.choice((0.0, 0.1, 0.4)),
@@ -69,6 +76,18 @@ def _between(do: str, steps: tuple[Step, ...], draw: Random) -> Iterator[Step]:
         if draw.random() < 0.2:
             wait_s = draw.choice((0.0, 100e-6, 1e-3, ANSWERED))
             yield Step(do=do, inside=draw.choice((0, 0, 1, 3)), wait_s=wait_s)
+
+
+def _with_one_failing(steps: tuple[Step, ...], draw: Random) -> Iterator[Step]:
+    """Here and there a ledger directory without the index fails, or one of them is full or not full any more."""
+    for step in steps:
+        yield step
+        drawn = draw.random()
+        if drawn < 0.05:
+            yield Step(do="fill_directory", part=draw.choice(("", "more-0", "more-1", "ledgers/entry-logs")))
+        elif drawn < 0.1:
+            kind = draw.choice(("sync_error", "write_error"))
+            yield Step(do="fault", kind=kind, part="more-0/entry-logs", number=draw.choice((1, 1, 2, 3)))
 
 
 class _Drawing:

@@ -21,7 +21,8 @@ ANSWERED = -1.0
 class Step:
     """One thing that happens to the storage.
 
-    Kinds: add, fence, lac, delete, force, checkpoint, collect, compact, rebuild, check, fill, space, fault.
+    Kinds: add, fence, lac, delete, force, checkpoint, collect, compact, rebuild, check, fill, space, fault,
+    fill_directory.
     """
 
     do: str
@@ -37,7 +38,7 @@ class Step:
     kind: str = ""
     """Of a disk fault."""
     part: str = ""
-    """In the path of the file that it affects."""
+    """In the path of the file that it affects; of `fill_directory`: which, alone, has no space left."""
     number: int = 0
     """Which operation it affects, from 1; of `fill`: bytes that are left."""
     wait_s: float = 0.0
@@ -66,12 +67,15 @@ class Story:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prompt: float = 0.0
     sync_s_max: float = 2e-3
+    more_directories: int = 0
+    """Ledger directories next to the one with the index, `more-0` and so on."""
     concurrency: float = 0.0
     """Probability, at each effect within a worker's job, that another worker's waiting job runs before it."""
 
     @property
     def config(self) -> StorageConfig:
-        return small_config(HOME, **SETTINGS | dict(self.settings))
+        more = tuple(HOME / f"more-{number}" for number in range(self.more_directories))
+        return small_config(HOME, **SETTINGS | dict(self.settings), more_ledger_directories=more)
 
     @property
     def timing(self) -> DiskTiming:

@@ -80,7 +80,7 @@ def begun(storage: LedgerStorage) -> CompactionRun:
     files = measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark.file_id)
     chosen = select(files, COMPACTED_BELOW, 2**40, 2**40).files
     assert chosen
-    run = CompactionRun(parts, chosen, 2048, 2**40)
+    run = CompactionRun(parts, chosen, parts.paths.entry_logs, 2048, 2**40)
     while run.copy() is not None:
         pass
     return run

@@ -214,7 +214,9 @@ def test_a_file_whose_blocks_a_compaction_has_moved_is_not_lost(tmp_path: Path, 
         parts = storage._parts
         before = await storage.block_files()
         files = measure(parts.disk, parts.paths, parts.index, parts.checkpointer.mark.file_id)
-        compaction = CompactionRun(parts, select(files, COMPACTED_BELOW, 2**40, 2**40).files, 2048, 2**40)
+        compaction = CompactionRun(
+            parts, select(files, COMPACTED_BELOW, 2**40, 2**40).files, parts.paths.entry_logs, 2048, 2**40
+        )
         while compaction.copy() is not None:
             pass
         assert await unindexed(storage) == [], "the copy has no number yet"

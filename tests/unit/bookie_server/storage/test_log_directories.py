@@ -1,0 +1,291 @@
+"""Several ledger directories: where entry logs go, and what one that is full or fails does to the others."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.storage.ledger_storage import LedgerStorage
+from dlog.testing.disk.disk import SimulatedDisk
+from ledger.errors import ConfigurationError
+from tests.helpers.bookie.storage import (
+    COMPACTED_BELOW,
+    KEY,
+    add,
+    durable,
+    found_ids,
+    open_storage,
+    small_config,
+)
+from tests.helpers.simulation.disk import new_disk
+from tests.helpers.simulation.disk import run as run_virtual
+
+HOME = Path("/bookie")
+MORE = (HOME / "more-0", HOME / "more-1")
+EACH = 42
+"""Entries that end an entry log."""
+SETTINGS: dict[str, Any] = {"entry_log_bytes_max": 1024}
+
+
+def logs(disk: SimulatedDisk, directory: Path) -> list[int]:
+    found = disk.list(directory / "entry-logs")
+    return [int(name.removesuffix(".log"), 16) for name in found if name.endswith(".log")]
+
+
+async def opened(disk: SimulatedDisk, more: tuple[Path, ...] = MORE, **settings: Any) -> LedgerStorage:
+    return await open_storage(HOME, disk, more_ledger_directories=more, **(SETTINGS | settings))
+
+
+async def filled(storage: LedgerStorage, rounds: range, ledger_id: int = 1) -> None:
+    """An entry log's worth of entries in each round."""
+    state = storage.ledger(ledger_id) or storage.create_ledger(ledger_id, KEY)
+    for each in rounds:
+        await add(storage, state, range(EACH * each, EACH * (each + 1)))
+        await storage.checkpoint()
+
+
+async def all_found(storage: LedgerStorage, rounds: int, ledger_id: int = 1) -> bool:
+    await storage._reader.forget_all()
+    return await found_ids(storage, ledger_id, EACH * rounds) == list(range(EACH * rounds))
+
+
+def test_directories_with_equal_space_get_entry_logs_in_turn_and_all_are_read() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk)
+        await filled(storage, range(6))
+        assert [logs(disk, each) for each in (HOME / "ledgers", *MORE)] == [[1, 4], [2, 5], [3, 6]]
+        assert await all_found(storage, 6)
+        await storage.close()
+        storage = await opened(disk)
+        assert await all_found(storage, 6)
+        await storage.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("full", [HOME / "ledgers" / "entry-logs", MORE[0]])
+def test_a_full_directory_gets_no_entry_log_until_it_has_space_again(full: Path) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk)
+        disk.full_directories.add(full)
+        await filled(storage, range(6))
+        await storage.check_disk()
+        assert storage.writable and storage.shortage is None
+        home = full if full in MORE else HOME / "ledgers"
+        assert logs(disk, home) == []
+        assert await all_found(storage, 6)
+        disk.full_directories.clear()
+        await filled(storage, range(6, 9))
+        assert len(logs(disk, home)) == 1
+        assert await all_found(storage, 9)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_a_log_whose_directory_fills_up_ends_and_the_entries_go_to_another_one() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1], entry_log_bytes_max=64 * 1024)
+        await filled(storage, range(1))
+        disk.full_directories.add(HOME / "ledgers" / "entry-logs")
+        await filled(storage, range(1, 3))
+        assert (logs(disk, HOME / "ledgers"), logs(disk, MORE[0])) == ([1], [2])
+        assert await all_found(storage, 3)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_when_all_are_full_the_checkpoint_waits_and_no_file_is_left_behind() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(2))
+        disk.full_directories.update({HOME / "ledgers" / "entry-logs", MORE[0]})
+        for _ in range(3):
+            with pytest.raises(DiskFullError):
+                await filled(storage, range(2, 3))
+        await storage.check_disk()
+        assert not storage.writable
+        assert (logs(disk, HOME / "ledgers"), logs(disk, MORE[0])) == ([1], [2])
+        disk.full_directories.clear()
+        await storage.check_disk()
+        assert storage.writable and await all_found(storage, 3)
+        await storage.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("kind", ["write_error", "sync_error"])
+@pytest.mark.parametrize("number", range(1, 5))
+def test_what_a_failed_directory_did_not_take_goes_to_another_one(
+    kind: Any, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever write or sync it is: of the header, of the name, of a block."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        noticed: list[bool] = []
+        storage.on_directory_failure = lambda: noticed.append(True)
+        await filled(storage, range(1))
+        disk.faults.arm(kind, str(MORE[0] / "entry-logs"), number=number)
+        await filled(storage, range(1, 8))
+        assert list(storage.failed_directories) == [MORE[0]]
+        assert await all_found(storage, 8)
+        before = logs(disk, MORE[0])
+        await filled(storage, range(8, 11))
+        assert logs(disk, MORE[0]) == before
+        assert storage.failed is None and not noticed
+        await storage.check_disk()
+        await storage.check_disk()
+        assert noticed == [True] and storage.writable
+        assert [each.directory for each in storage.usage()] == [HOME / "journal", HOME / "ledgers"]
+        await storage.close()
+        storage = await opened(disk, MORE[:1])  # a restart tries it again
+        assert not storage.failed_directories and await all_found(storage, 11)
+        await filled(storage, range(11, 14))
+        assert len(logs(disk, MORE[0])) > len(before)
+        await storage.close()
+
+    with caplog.at_level(logging.ERROR):
+        run_virtual(main())
+    assert [each.getMessage().split(",")[0] for each in caplog.records] == [
+        f"ledger directory {MORE[0]} has failed"
+    ]
+
+
+def test_a_failure_of_the_directory_with_the_index_ends_the_storage() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk)
+        disk.faults.arm("sync_error", "/ledgers/entry-logs")
+        with pytest.raises(DiskFailedError):
+            await filled(storage, range(6))
+            raise storage.failed or AssertionError("it goes on")
+        await storage.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(("kind", "number"), [("write_error", 1), ("sync_error", 1), ("sync_error", 2)])
+def test_a_compaction_goes_on_in_another_directory(kind: Any, number: int) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        for each in range(4):
+            for ledger_id in (1, 2, 3):
+                await filled(storage, range(each, each + 1), ledger_id)
+        for ledger_id in (2, 3):
+            await durable(lambda done, deleted=ledger_id: storage.delete_ledger(deleted, done))
+        await storage.checkpoint()
+        storage._parts.directories._turn = 1
+        disk.faults.arm(kind, str(MORE[0] / "entry-logs"), number=number)
+        await storage.compact(COMPACTED_BELOW)
+        assert list(storage.failed_directories) == [MORE[0]] and storage.failed is None
+        assert await all_found(storage, 4)
+        await storage.close()
+        storage = await opened(disk, MORE[:1])
+        assert disk.list(MORE[0] / "entry-logs").count("compaction.tmp") == 0
+        assert await all_found(storage, 4)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_a_compaction_goes_to_the_directory_with_space(tmp_path: Path) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        for each in range(4):
+            for ledger_id in (1, 2):
+                await filled(storage, range(each, each + 1), ledger_id)
+        await durable(lambda done: storage.delete_ledger(2, done))
+        await storage.checkpoint()
+        disk.full_directories.add(HOME / "ledgers" / "entry-logs")
+        before = logs(disk, HOME / "ledgers")
+        done = await storage.compact(COMPACTED_BELOW)
+        assert not done.refusal and done.files_removed
+        assert set(logs(disk, HOME / "ledgers")) <= set(before)
+        assert await all_found(storage, 4)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_garbage_in_a_failed_directory_stays_and_harms_nothing() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(4))
+        disk.faults.arm("sync_error", str(MORE[0] / "entry-logs"))
+        await filled(storage, range(4, 7))
+        assert storage.failed_directories
+        left = logs(disk, MORE[0])
+        await durable(lambda done: storage.delete_ledger(1, done))
+        await filled(storage, range(1), 2)
+        await storage.remove_dead_logs()
+        assert logs(disk, MORE[0]) == left and storage.failed is None
+        assert len(logs(disk, HOME / "ledgers")) == 1
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_files_of_a_lost_directory_are_missing_and_never_absent() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(4))
+        await storage.close()
+        for name in disk.list(MORE[0] / "entry-logs"):
+            disk.remove(MORE[0] / "entry-logs" / name)
+        storage = await open_storage(HOME, disk, **SETTINGS)
+        assert [path.name for path in storage.missing_files] == [f"{each:016x}.log" for each in (2, 4)]
+        state = storage.ledger(1)
+        assert state is not None
+        for entry_id in range(4 * EACH):
+            try:
+                assert await storage.read(state, entry_id) is not None
+            except Exception as error:  # noqa: BLE001  # which it is, is asserted
+                assert type(error).__name__ == "BlockDamagedError"
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_directories_must_differ() -> None:
+    with pytest.raises(ConfigurationError, match="different directories, two of them are /bookie/ledgers"):
+        small_config(HOME, more_ledger_directories=(MORE[0], HOME / "ledgers"))
+    with pytest.raises(ConfigurationError, match="/bookie/more-0 is given as lost and as one to use"):
+        small_config(HOME, more_ledger_directories=MORE, lost_ledger_directories=MORE[:1])
+
+
+def test_a_larger_free_space_goes_first_and_a_nearly_full_disk_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {"ledgers": (20_000, 5_000), "more-0": (200_000, 9_000), "more-1": (20_000, 4_000)}
+
+    async def main() -> None:
+        disk = new_disk()
+        monkeypatch.setattr(disk, "free_space", lambda directory: free[directory.parent.name])
+        storage = await opened(disk, disk_usage_max=0.95, disk_usage_writable=0.92)
+        directories = storage._parts.directories
+        assert directories.for_new_log().parent.name == "ledgers"
+        free["ledgers"] = (20_000, 3_000)
+        assert directories.for_new_log().parent.name == "more-1"
+        free["more-1"] = free["ledgers"] = (20_000, 100)
+        assert directories.for_new_log().parent.name == "more-0"
+        free["more-0"], free["ledgers"] = (20_000, 500), (20_000, 501)
+        assert directories.for_new_log().parent.name == "ledgers"
+        free["more-0"], free["ledgers"] = (20_000, 5_001), (20_000, 5_000)  # one disk, and others write to it
+        assert {directories.for_new_log().parent.name for _ in range(3)} == {"ledgers", "more-0"}
+        monkeypatch.undo()
+        await storage.close()
+
+    run_virtual(main())
