@@ -331,7 +331,7 @@ def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
         "its scrubber marks them for repair now" if scrubs else "run `bookie check-copies --full --mark`"
     )
     for path in files[:_NAMED_MAX]:
-        logger.error(
+        logger.warning(
             "%s is missing, and the index leads into it: this bookie cannot read its entries, and %s; put the file "
             "back while the bookie is stopped, or let `bookie autorecovery` copy them from other bookies: "
             "docs/operations.md#a-damaged-entry-log",
@@ -339,7 +339,7 @@ def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
             marking,
         )
     if len(files) > _NAMED_MAX:
-        logger.error("and %d more files are missing", len(files) - _NAMED_MAX)
+        logger.warning("and %d more files are missing", len(files) - _NAMED_MAX)
 
 
 async def _close_listener(listener: asyncio.Server) -> None:

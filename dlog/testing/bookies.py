@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,9 +30,11 @@ from ledger.model import BookieId
 PORT = 3181
 KIB = 1024
 DATA = Path("/data")
+MORE = tuple(DATA / f"more-{number}" for number in (1, 2))
+"""Ledger directories next to the one with the index, in runs that have them."""
 
 
-def small_storage(**changes: int | float | bool) -> StorageConfig:
+def small_storage(*, more_directories: int = 0, **changes: int | float | bool) -> StorageConfig:
     """Files, caches and pauses so small that each is turned over within seconds."""
     settings: dict[str, int | float | bool] = {
         "journal_segment_bytes": 64 * KIB,
@@ -52,6 +55,7 @@ def small_storage(**changes: int | float | bool) -> StorageConfig:
     return StorageConfig(
         journal_directory=DATA / "journal",
         ledger_directory=DATA / "ledgers",
+        more_ledger_directories=MORE[:more_directories],
         **(settings | changes),  # type: ignore[arg-type]  # StorageConfig itself checks what it is given
     )
 
@@ -176,6 +180,21 @@ class SimulatedBookie:
         await asyncio.wait(
             [self._loop.create_task_on(self.node, checkpoint(), name=f"{self.name} checkpoint")]
         )
+
+    def lose_directory(self) -> None:
+        """The disk of the last of its ledger directories without the index is lost; it goes on without it."""
+        *left, lost = self._storage.more_ledger_directories
+        self._storage = replace(
+            self._storage,
+            more_ledger_directories=tuple(left),
+            lost_ledger_directories=(*self._storage.lost_ledger_directories, lost),
+        )
+        self.disk.lose_directory(lost)
+
+    @property
+    def more_directories(self) -> tuple[Path, ...]:
+        """Its ledger directories without the index."""
+        return self._storage.more_ledger_directories
 
     def kill(self) -> None:
         """kill -9: what was written stays, durable or not."""

@@ -261,6 +261,7 @@ class SimulatedCluster:
             bookie.disk.faults.disarm()
             bookie.disk.crash_at_effect(None)
             bookie.disk.capacity_bytes = None
+            bookie.disk.full_directories.clear()
             bookie.disk.opens_files = True
             bookie.disk.nearly_full = False
         for node in self.loop.nodes():

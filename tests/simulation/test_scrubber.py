@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bookie_server.storage.scrub import scrubber
-from bookie_server.storage.scrub.record import ScrubRecord
+from bookie_server.storage.scrub.record import ScrubPass, ScrubRecord
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.checks.copies import audit
@@ -105,6 +105,40 @@ def test_damage_is_marked_and_repaired_in_place() -> None:
             assert not await marked(ledgers)
 
     simulate(main, config=CONFIG)
+
+
+def test_a_ledger_directory_that_fails_is_followed_by_a_whole_pass() -> None:
+    """The next one would be due in an hour. One that is under way may have read the directory while it was sound."""
+    storage = small_storage(more_directories=1, entry_log_bytes_max=4096, checkpoint_interval_s=1.0)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, asyncio.timeout(600):
+            bookie = cluster.bookies[1]
+            ended: list[ScrubPass] = []
+
+            async def passes(count: int) -> None:
+                while len(ended) < count:
+                    last = record_of(bookie).last
+                    if last is not None and last not in ended:
+                        ended.append(last)
+                    await asyncio.sleep(0.001)
+
+            await passes(1)
+            bookie.disk.faults.arm("sync_error", "more-1/entry-logs")
+            for _ in range(6):
+                await written(client.ledgers, 40)
+                await asyncio.sleep(2)
+            async with asyncio.timeout(30):
+                await passes(2)
+            assert bookie.server is not None and bookie.server.scrubber is not None
+            bookie.server.scrubber.scrub_soon()
+            while record_of(bookie).current is None:  # noqa: ASYNC110 -- what is waited for is in another process
+                await asyncio.sleep(0.0001)
+            bookie.server.scrubber.scrub_soon()
+            async with asyncio.timeout(30):
+                await passes(4)
+
+    simulate(main, config=ClusterConfig(scrub_interval_s=3600.0, storage=storage))
 
 
 def test_damage_is_repaired_although_its_blocks_are_in_the_read_cache() -> None:

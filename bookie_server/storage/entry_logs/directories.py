@@ -99,7 +99,7 @@ class LogDirectories:
 
     def _note(self, directory: Path, error: DiskFailedError) -> None:
         if self._failed.setdefault(directory, error) is error:
-            logger.error(
+            logger.warning(
                 "ledger directory %s has failed, and no more is written to it: %s; what it holds is read as far as it "
                 "can be, and the rest is left to other bookies: docs/operations.md#a-ledger-directory-that-fails",
                 directory.parent,

@@ -17,6 +17,7 @@ from bookie_server.journal.files import file_ids
 from bookie_server.journal.log_mark import decode_log_mark
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.index import Index
+from bookie_server.storage.segments.log_files import log_ids
 from bookie_server.storage.segments.places import segment_id
 from bookie_server.storage.storage_paths import StoragePaths
 
@@ -25,6 +26,7 @@ _KNOWN = {
     "ledgers": re.compile(
         r"entry-logs|index|(VERSION|lock|port|log-mark|reserve|ledger-states|scrub-record)(\.tmp)?"
     ),
+    "more": re.compile(r"entry-logs|(VERSION|lock)(\.tmp)?"),
     "entry logs": re.compile(r"[0-9a-f]{16}\.log"),
 }
 
@@ -35,7 +37,8 @@ def c17_no_file_is_left_over(disk: Disk, config: StorageConfig, *, swept: bool) 
     for what, directory in (
         ("journal", paths.journal),
         ("ledgers", paths.ledgers),
-        ("entry logs", paths.entry_logs),
+        *(("more", directory) for directory in paths.more),
+        *(("entry logs", directory) for directory in paths.log_directories),
     ):
         for name in disk.list(directory):
             if not _KNOWN[what].fullmatch(name):
@@ -67,8 +70,7 @@ def _entries(index: Index) -> Iterator[str]:
 def _logs(disk: Disk, paths: StoragePaths, index: Index, *, swept: bool) -> Iterator[str]:
     end = index.log_end()
     last = 0 if end is None else end.log_id  # they are counted from one
-    for name in filter(_KNOWN["entry logs"].fullmatch, disk.list(paths.entry_logs)):
-        log_id = int(name.removesuffix(".log"), 16)
+    for log_id in log_ids(disk, paths):
         is_live = index.has_live_ledger(log_id)
         if log_id > last:
             # Left by a crash or a full disk: the next log comes after it, and then the collector removes it. A rebuilt

@@ -227,6 +227,14 @@ class SimulatedDisk(Disk):
         self.faults.note("lost_file", str(path))
         return path
 
+    def lose_directory(self, directory: Path) -> None:
+        """Remove it with everything in it permanently."""
+        parent = self._directory(directory.parent, "lose")
+        for names in (parent.names, parent.durable):
+            names.pop(directory.name, None)
+        self._media.full_directories.discard(directory)
+        self.faults.note("lost_directory", str(directory))
+
     def wipe(self, kept: str | None = None) -> None:
         """Remove everything on it, as on the disk that a technician puts in place of a broken one.
 

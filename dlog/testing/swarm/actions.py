@@ -76,6 +76,8 @@ _SENTENCES: Mapping[str, str] = {
     "pause_bookie": "{who} is paused for {for_s}",
     "pause_client": "{who} is paused for {for_s}",
     "disk_full": "{who} has {number} bytes of disk space left, for {for_s}",
+    "directory_full": "ledger directory {number} of {who} is full for {for_s}",
+    "lost_directory": "the disk of a ledger directory of {who} is lost, and it is restarted without it",
     "no_descriptors": "{who} has no file descriptors left, for {for_s}",
     "metadata_partition": "{who} cannot reach the metadata store for {for_s}",
     "session_loss": "the metadata store ends the session of {who}",

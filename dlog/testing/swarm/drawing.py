@@ -73,6 +73,7 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn |= _with_racks(Draw(Random(f"racks {seed}")), drawn)
     drawn["single_write_bytes_min"] = Random(f"single write {seed}").choice((0, 0, 1, 600))
     drawn["rebuilds"] = Draw(Random(f"rebuilds {seed}")).maybe(0.15)
+    drawn["more_directories"] = Random(f"directories {seed}").choice((0, 0, 0, 1, 2))
     drawn["scrubs"] = Draw(Random(f"scrubbers {seed}")).maybe(0.3)
     if drawn["digest"] == "DUMMY" and (profile == "beyond" or "minor_rot" in drawn["faults"]):
         drawn["digest"] = "CRC32C"  # it promises nothing about bytes that rot

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import get_args
 
 from bookie_server.cookie import COOKIE_FILE
-from dlog.testing.bookies import SimulatedBookie
+from bookie_server.storage.storage_paths import ENTRY_LOGS
+from dlog.testing.bookies import DATA, SimulatedBookie
 from dlog.testing.checks.waits import Pause
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.disk.disk import SimulatedDisk
@@ -226,6 +227,24 @@ class FaultInjector:
 
     def _make_room(self, name: str) -> None:
         self._cluster.bookie(name).disk.capacity_bytes = None
+
+    def _do_directory_full(self, action: Action) -> None:
+        """Number 0 is the one with the index; only its entry logs are on a disk of their own."""
+        more = self._cluster.bookie(action.who).more_directories
+        places = [DATA / "ledgers" / ENTRY_LOGS, *more]
+        full = self._cluster.bookie(action.who).disk.full_directories
+        place = places[action.number % len(places)]
+        full.add(place)
+        self._cluster.trace.note("fault.directory_full", action.who, str(place))
+        self._later(action.for_s, lambda: full.discard(place))
+
+    def _do_lost_directory(self, action: Action) -> None:
+        bookie = self._cluster.bookie(action.who)
+        if bookie.running and bookie.more_directories:
+            bookie.kill()
+            bookie.damaged = True
+            bookie.lose_directory()
+            self._start(bookie)
 
     def _do_no_descriptors(self, action: Action) -> None:
         self._cluster.bookie(action.who).disk.opens_files = False

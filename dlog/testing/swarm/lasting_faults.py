@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from bookie_server.storage.storage_paths import ENTRY_LOGS
 from dlog.testing.swarm.actions import Action
 from dlog.testing.swarm.plan import Plan
 
@@ -52,6 +53,8 @@ class LastingFaults:
         drawn = [
             action for name in self._draws if name in self._plan.faults for action in self._draws[name]()
         ]
+        if self._plan.more_directories:
+            drawn += self._directories(Random(f"failing directories {self._plan.seed}"))
         return sorted(drawn, key=lambda each: each.at_s)
 
     def _time(self) -> float:
@@ -121,6 +124,28 @@ class LastingFaults:
             for name in self._bookies
             if self._rng.random() < 0.5
         ]
+
+    def _directories(self, rng: Random) -> list[Action]:
+        """What happens to one of several ledger directories: all but a lost one cost nothing that was acknowledged."""
+        actions = []
+        for name in self._bookies:
+            at_s = self._plan.chaos_s * rng.random()
+            number = rng.randrange(1 + self._plan.more_directories)
+            if rng.random() < 0.5:
+                actions.append(
+                    Action(
+                        at_s=at_s, kind="directory_full", who=name, number=number, for_s=8.0 * rng.random()
+                    )
+                )
+            kind = rng.choice(("", "write_error", "sync_error"))
+            if kind:
+                at_s, part = self._plan.chaos_s * rng.random(), f"more-1/{ENTRY_LOGS}"
+                nth = rng.choice((1, 2, 3, 6))
+                actions.append(Action(at_s=at_s, kind=kind, who=name, part=part, number=nth))
+            if name in self._victims and "minor_rot" in self._plan.faults and rng.random() < 0.5:
+                at_s = self._plan.chaos_s * rng.random()
+                actions.append(Action(at_s=at_s, kind="lost_directory", who=name))
+        return actions
 
 
 def victims_max(plan: Plan) -> int:

@@ -208,6 +208,8 @@ class Plan:
     """Size of a few messages that are far larger than the others; 0: none."""
     compaction: bool = False
     """Bookies compact what is less than nearly all alive, again and again."""
+    more_directories: int = 0
+    """Ledger directories of each bookie next to the one with the index. One of them may be full, or fail."""
     progress_s: float = 0.0
     """How long each phase after the chaos may take; 0: as long as `phase_s_max` computes."""
 
@@ -282,6 +284,7 @@ class Plan:
     def _storage(self) -> StorageConfig:
         size = 16 * KIB if self.small_disks else 64 * KIB
         return small_storage(
+            more_directories=self.more_directories,
             checkpoint_interval_s=self.checkpoint_s,
             write_cache_bytes_max=size,
             entry_log_bytes_max=2 * size,

@@ -312,7 +312,7 @@ MUTATIONS = (
         (
             edit(
                 "bookie_server.cookie:judge",
-                ("if each.cookie is None:", "if False:"),
+                ("if each.cookie is None and each.directory not in added:", "if False:"),
                 ("if each.missing is not None:", "if False:"),
             ),
             MARK_MADE_WHEN_OPENED,

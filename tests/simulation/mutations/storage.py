@@ -251,6 +251,20 @@ MUTATIONS = (
         (edit("bookie_server.storage.checkpoint:Checkpointer._append", ("self._writer.sync()", "pass")),),
     ),
     Mutation(
+        "entries-of-a-failed-directory-dropped",
+        "What a ledger directory that fails did not take is written to another one.",
+        (
+            edit(
+                "bookie_server.storage.checkpoint:Checkpointer._write_where_possible",
+                (
+                    "self._writer.leave_failed(start)",
+                    "self._writer.leave_failed(start); return {}",
+                ),
+            ),
+        ),
+        plan=focused("kill_many", **THREE, bookies=3, more_directories=1, checkpoint_s=0.5),
+    ),
+    Mutation(
         "entry-log-name-not-durable",  # docs/pitfalls.md#name-or-mark-not-durable
         "The name of a new entry log is durable before the index speaks of it.",
         (
