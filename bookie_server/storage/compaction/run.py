@@ -188,6 +188,7 @@ class CompactionRun:
 
     def _append(self) -> None:
         assert self._file is not None, "made before anything is written"
+        self._parts.directories.require_working(self._directory)
         with self._parts.directories.may_fail(self._directory):
             self._file.preallocate(self._written, self._offset - self._written)
             self._file.write_uncached(self._written, self._unwritten)
@@ -205,6 +206,7 @@ class CompactionRun:
             # The blocks of a checkpoint that a full disk holds up are at the end of the current log: it stays that.
             self.abandon()
             return 0
+        parts.directories.require_working(self._directory)
         with parts.directories.may_fail(self._directory):
             self._close()
             parts.disk.rename_durably(self._path, self._directory / file_name(self._log_id))

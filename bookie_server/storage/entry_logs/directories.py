@@ -37,10 +37,16 @@ class LogDirectories:
     @property
     def failed(self) -> Mapping[Path, DiskFailedError]:
         """By ledger directory, what this process noticed first."""
-        return {directory.parent: error for directory, error in self._failed.items()}
+        failed = self._failed.copy()  # in one step: another worker may note one now
+        return {directory.parent: error for directory, error in failed.items()}
 
     def has_failed(self, directory: Path) -> bool:
         return directory in self._failed
+
+    def require_working(self, directory: Path) -> None:
+        """Before more is written to files that were opened earlier. LedgerDirectoryFailedError if it has failed."""
+        if (error := self._failed.get(directory)) is not None:
+            raise _failure(directory, error)
 
     def usages(self) -> list[DirectoryUsage]:
         """Of the ledger directories that have not failed. DiskFailedError: the first one fails now."""
@@ -54,6 +60,8 @@ class LogDirectories:
         working = self._working()
         left = [each for each in working if each not in full] or working
         measured = self._measured(left) if len(left) > 1 else []
+        if len(left) > 1 and not measured:
+            return self.for_new_log(full)  # all of them fail now, so others are left
         chosen = max(measured, key=self._worth)[0] if measured else left[0]
         self._turn = self._all.index(chosen) + 1
         return chosen
@@ -91,11 +99,7 @@ class LogDirectories:
             if directory == self._all[0]:
                 raise
             self._note(directory, error)
-            raise LedgerDirectoryFailedError(
-                f"ledger directory {directory.parent} has failed: {error}",
-                directory=directory.parent,
-                path=error.path,
-            ) from error
+            raise _failure(directory, error) from error
 
     def _note(self, directory: Path, error: DiskFailedError) -> None:
         if self._failed.setdefault(directory, error) is error:
@@ -105,3 +109,11 @@ class LogDirectories:
                 directory.parent,
                 error,
             )
+
+
+def _failure(directory: Path, error: DiskFailedError) -> LedgerDirectoryFailedError:
+    return LedgerDirectoryFailedError(
+        f"ledger directory {directory.parent} has failed: {error}",
+        directory=directory.parent,
+        path=error.path,
+    )

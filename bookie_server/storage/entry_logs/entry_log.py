@@ -90,15 +90,19 @@ class EntryLogWriter:
 
     def begin(self, full: Collection[Path] = ()) -> LogEnd:
         """Where the next block goes; starts a new log when the current one is full, was removed, cannot be opened, has
-        a bad sector where it would matter, or is in a directory that has proved `full`.
+        a bad sector where it would matter, or is in a directory that has proved `full` or has failed.
 
         DiskFullError; LedgerDirectoryFailedError, DiskFailedError: as `LogDirectories.may_fail`.
         """
         if self._file is None and not self._is_ended:
             self._file = self._reopened()
-        if self._file is None or self._is_ended or self._directory in full:
+        if self._file is None or self._is_ended or self._is_elsewhere(full):
             self._roll(full)
         return self.end
+
+    def _is_elsewhere(self, full: Collection[Path]) -> bool:
+        """Whether the log's directory takes no more. That it has failed, another worker may have noticed."""
+        return self._directory in full or self._directories.has_failed(self._directory)
 
     @property
     def _is_ended(self) -> bool:

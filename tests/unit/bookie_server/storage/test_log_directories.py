@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing.disk.disk import SimulatedDisk
 from ledger.errors import ConfigurationError
@@ -46,6 +47,18 @@ async def filled(storage: LedgerStorage, rounds: range, ledger_id: int = 1) -> N
     for each in rounds:
         await add(storage, state, range(EACH * each, EACH * (each + 1)))
         await storage.checkpoint()
+
+
+def cannot_be_measured(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, *directories: Path) -> None:
+    """As of a disk that is taken out: what was opened before may still be written to."""
+    measured = disk.free_space
+
+    def free_space(directory: Path) -> tuple[int, int]:
+        if directory.parent in directories:
+            raise DiskFailedError(f"cannot measure {directory}", path=directory, missing=True)
+        return measured(directory)
+
+    monkeypatch.setattr(disk, "free_space", free_space)
 
 
 async def all_found(storage: LedgerStorage, rounds: int, ledger_id: int = 1) -> bool:
@@ -286,6 +299,80 @@ def test_a_larger_free_space_goes_first_and_a_nearly_full_disk_last(monkeypatch:
         free["more-0"], free["ledgers"] = (20_000, 5_001), (20_000, 5_000)  # one disk, and others write to it
         assert {directories.for_new_log().parent.name for _ in range(3)} == {"ledgers", "more-0"}
         monkeypatch.undo()
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_the_current_log_ends_when_another_worker_notices_that_its_directory_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else all that an entry log takes would go on into a directory that nobody can read any more."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1], entry_log_bytes_max=64 * 1024)
+        storage._parts.directories._turn = 1
+        await filled(storage, range(1))
+        path = MORE[0] / "entry-logs" / f"{1:016x}.log"
+        before = disk.read_file(path)
+        cannot_be_measured(disk, monkeypatch, MORE[0])
+        await storage.check_disk()
+        assert list(storage.failed_directories) == [MORE[0]]
+        await filled(storage, range(1, 3))
+        assert disk.read_file(path) == before and logs(disk, HOME / "ledgers") == [2]
+        assert await all_found(storage, 3)
+        await storage.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("at", ["copied", "written"])
+def test_a_compaction_ends_when_another_worker_notices_that_its_directory_has_failed(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        for each in range(4):
+            for ledger_id in (1, 2):
+                await filled(storage, range(each, each + 1), ledger_id)
+        await durable(lambda done: storage.delete_ledger(2, done))
+        await storage.checkpoint()
+        storage._parts.directories._turn = 1
+        step = CompactionRun._write if at == "copied" else CompactionRun.finish
+        noticed: list[Path] = []
+
+        def notice(run: CompactionRun) -> int:
+            if not noticed:
+                cannot_be_measured(disk, monkeypatch, MORE[0])
+                storage._parts.directories.usages()
+                noticed.append(run._directory.parent)
+            return step(run)
+
+        monkeypatch.setattr(CompactionRun, step.__name__, notice)
+        before = logs(disk, MORE[0])
+        await storage.compact(COMPACTED_BELOW)
+        assert noticed == [MORE[0]] and list(storage.failed_directories) == [MORE[0]]
+        assert set(logs(disk, MORE[0])) <= set(before)
+        assert "compaction.tmp" not in disk.list(MORE[0] / "entry-logs")
+        assert storage.failed is None and await all_found(storage, 4)
+        await storage.close()
+        assert not disk.open_files()
+
+    run_virtual(main())
+
+
+def test_directories_that_fail_when_they_are_measured_get_no_entry_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk)
+        cannot_be_measured(disk, monkeypatch, *MORE)
+        full = {HOME / "ledgers" / "entry-logs"}
+        assert storage._parts.directories.for_new_log(full) in full
+        assert set(storage.failed_directories) == set(MORE)
         await storage.close()
 
     run_virtual(main())
