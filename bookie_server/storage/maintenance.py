@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from bookie_server.disk.disk import DiskWorker
 from bookie_server.disk.disk_limits import DirectoryUsage, DiskLimits
@@ -334,13 +335,18 @@ class StorageMaintenance:
         parts = self._parts
         closed = [each for each in log_ids(parts.disk, parts.paths) if each < parts.writer.end.log_id]
         closed += parts.checkpointer.segments_before_mark()
-        return [each for each in closed if not parts.index.has_live_ledger(each)]
+        dead = [each for each in closed if not parts.index.has_live_ledger(each)]
+        # From a directory that has failed nothing is removed: to read such a file each time would be in vain.
+        return [each for each in dead if not self._is_in_failed(path_of(parts.disk, parts.paths, each))]
+
+    def _is_in_failed(self, path: Path) -> bool:
+        return self._parts.directories.has_failed(path.parent)
 
     def _remove_log(self, log_id: int) -> bool:
         """False: it is in use again, since a scrubber has put back what it has found there; or is removed already."""
         parts = self._parts
         path = path_of(parts.disk, parts.paths, log_id)
-        if parts.directories.has_failed(path.parent):
+        if self._is_in_failed(path):
             return False
         if parts.index.has_live_ledger(log_id) or not parts.disk.exists(path):
             return False

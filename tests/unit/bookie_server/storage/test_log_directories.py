@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing.disk.disk import SimulatedDisk
@@ -373,6 +374,30 @@ def test_directories_that_fail_when_they_are_measured_get_no_entry_log(
         full = {HOME / "ledgers" / "entry-logs"}
         assert storage._parts.directories.for_new_log(full) in full
         assert set(storage.failed_directories) == set(MORE)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_garbage_in_a_failed_directory_is_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_into: list[int] = []
+    keeps_nothing = LastLook.keeps_nothing
+
+    async def looking(last_look: LastLook, log_id: int) -> bool:
+        looked_into.append(log_id)
+        return await keeps_nothing(last_look, log_id)
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(4))
+        cannot_be_measured(disk, monkeypatch, MORE[0])
+        await storage.check_disk()
+        await durable(lambda done: storage.delete_ledger(1, done))
+        await filled(storage, range(2), 2)
+        monkeypatch.setattr(LastLook, "keeps_nothing", looking)
+        await storage.remove_dead_logs()
+        assert looked_into == [1, 3] and logs(disk, MORE[0]) == [2, 4]
         await storage.close()
 
     run_virtual(main())
