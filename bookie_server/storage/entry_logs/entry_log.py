@@ -39,7 +39,7 @@ from bookie_server.storage.entry_logs.format import (
     require_known_version,
 )
 from bookie_server.storage.index import Interval, LogEnd
-from bookie_server.storage.segments.log_files import log_ids, path_of
+from bookie_server.storage.segments.log_files import all_log_ids, path_of
 from bookie_server.storage.segments.places import is_segment, segment_header
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
@@ -69,7 +69,7 @@ class EntryLogWriter:
         self.end = end or LogEnd(0, log_bytes_max)
         # Invariant: no file gets the id of one that is there. A crash or a full disk may leave a log after the current
         # one that only the ledger states know, and an index that is made from these leads into it.
-        self._last_id = max([self.end.log_id, *log_ids(disk, paths)])
+        self._last_id = max([self.end.log_id, *all_log_ids(disk, paths)])
         """The highest id that an entry log ever had: readers of this process may hold places in it, and a power cut may
         bring it back in another directory, so no other file gets it."""
         self._closed_id = -1

@@ -25,6 +25,11 @@ def log_ids(disk: Disk, paths: StoragePaths) -> list[int]:
     return sorted(found)
 
 
+def all_log_ids(disk: Disk, paths: StoragePaths) -> set[int]:
+    """As `log_ids`, if it is certain that there are no others. DiskFailedError."""
+    return {each for directory in paths.log_directories for each in numbers_of(disk, directory, SUFFIX)}
+
+
 def path_of(disk: Disk, paths: StoragePaths, log_id: int) -> Path:
     """Where the file with this number in the index is; a path in the first directory if it is in none."""
     if is_segment(log_id):

@@ -401,3 +401,26 @@ def test_garbage_in_a_failed_directory_is_not_read_again_and_again(monkeypatch: 
         await storage.close()
 
     run_virtual(main())
+
+
+def test_an_id_is_given_only_if_every_directory_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that only its directory knows may have it."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(1))
+        await storage.close()
+        disk.create(MORE[0] / "entry-logs" / f"{2:016x}.log").close()
+        listed = disk.list
+
+        def list_names(directory: Path) -> list[str]:
+            if directory == MORE[0] / "entry-logs":
+                raise DiskFailedError(f"cannot list {directory}", path=directory, missing=False)
+            return listed(directory)
+
+        monkeypatch.setattr(disk, "list", list_names)
+        with pytest.raises(DiskFailedError, match="cannot list"):
+            await opened(disk, MORE[:1])
+
+    run_virtual(main())
