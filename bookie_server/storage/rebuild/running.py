@@ -7,14 +7,15 @@ In the meantime no file with blocks is removed, and no compaction runs.
 Invariant: the new index takes the old one's place only if every block of every file is intact and found by it, every
 ledger with a block has a state, and it finds what the old one finds. Otherwise the old one stays: what it cannot find
 is unknown, and what a new one would not name would be absent. A stopped bookie can be put into limbo instead
-(`stopped.py`).
+(`stopped.py`). A file that is missing does not count if the old index does not lead into it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -33,6 +34,7 @@ from bookie_server.storage.rebuild.new_index import (
     state_in,
     states_in,
 )
+from bookie_server.storage.segments.log_files import all_log_ids
 from bookie_server.storage.segments.places import is_segment, journal_file_id
 from bookie_server.storage.start.index_directories import put_in_place, remove_old
 from bookie_server.storage.start.opening import Parts
@@ -56,6 +58,7 @@ class Rebuild:
         """After a checkpoint of this process."""
         self._parts = parts
         states = self._states()
+        self._lost = self._lost_logs()
         self._deleted = deleted_in(states.records)
         self._ledgers: set[int] = set()
         """With blocks in the new index."""
@@ -93,6 +96,16 @@ class Rebuild:
                 path=parts.paths.states,
             ) from error
 
+    def _lost_logs(self) -> Collection[int]:
+        """Entry logs of a ledger directory that was given up, and that the old index does not lead into any more: what
+        was there is deleted, or stored elsewhere again. None as long as a directory cannot be listed.
+        """
+        parts = self._parts
+        with suppress(DiskFailedError, StorageError):
+            lost = parts.state_log.ends().keys() - all_log_ids(parts.disk, parts.paths)
+            return {each for each in lost if not is_segment(each) and not parts.index.leads_into(each)}
+        return ()
+
     # ---- reading
 
     def step(self) -> int | None:
@@ -115,6 +128,8 @@ class Rebuild:
         """What the files have and the new index lacks."""
         mark, rest = self._parts.checkpointer.mark, list[LogPart]()
         for log_id, end in sorted(self._parts.state_log.ends().items()):
+            if log_id in self._lost:
+                continue
             start = self._ends.get(log_id, 0)
             if end == NOT_KNOWN and is_segment(log_id) and journal_file_id(log_id) >= mark.file_id:
                 raise StorageError(

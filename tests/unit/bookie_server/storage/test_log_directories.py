@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bookie_server.errors import DiskFailedError, DiskFullError
+from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
 from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.ledger_storage import LedgerStorage
@@ -422,5 +422,59 @@ def test_an_id_is_given_only_if_every_directory_can_be_listed(monkeypatch: pytes
         monkeypatch.setattr(disk, "list", list_names)
         with pytest.raises(DiskFailedError, match="cannot list"):
             await opened(disk, MORE[:1])
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_an_index_is_rebuilt_without_a_lost_directory_once_nothing_leads_there(deleted: bool) -> None:
+    """Its ledgers are deleted, or their entries are stored again."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(4))
+        await storage.close()
+        for name in disk.list(MORE[0] / "entry-logs"):
+            disk.remove(MORE[0] / "entry-logs" / name)
+        storage = await open_storage(HOME, disk, **SETTINGS)
+        with pytest.raises(StorageError, match="is damaged from 0 to"):
+            await storage.rebuild_index()
+        if deleted:
+            await durable(lambda done: storage.delete_ledger(1, done))
+        else:
+            await filled(storage, range(4))
+        await filled(storage, range(2), 2)
+        assert (await storage.rebuild_index()).entries >= 2 * EACH
+        assert await all_found(storage, 2, 2)
+        assert deleted or await all_found(storage, 4)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_no_index_is_rebuilt_while_a_directory_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entry logs may come back, with entries that the index has lost."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(4))
+        await durable(lambda done: storage.delete_ledger(1, done))
+        await filled(storage, range(1), 2)
+        hidden = MORE[0] / "entry-logs"
+        for name in ("list", "exists", "open_read"):
+            sound = getattr(disk, name)
+
+            def failing(path: Path, sound: Any = sound) -> Any:
+                if hidden in (path, path.parent):
+                    raise DiskFailedError(f"cannot use {path}", path=path, missing=False)
+                return sound(path)
+
+            monkeypatch.setattr(disk, name, failing)
+        with pytest.raises(StorageError, match="is damaged from 0 to"):
+            await storage.rebuild_index()
+        assert storage.failed is None and await all_found(storage, 1, 2)
+        await storage.close()
 
     run_virtual(main())
