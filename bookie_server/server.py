@@ -169,7 +169,7 @@ class BookieServer:
             marks,
             ScrubConfig(interval_s=self._config.scrub_interval_s, bytes_per_s=self._config.scrub_bytes_per_s),
             self._environment,
-            begins_anew=bool(storage.missing_files),
+            begins_anew=bool(storage.missing_files or storage.failed_directories),
         )
 
     async def _instance_id(self) -> str:

@@ -19,6 +19,7 @@ from bookie_server.errors import (
     BookieAliveError,
     ClusterMissingError,
     CookieMismatchError,
+    DiskFailedError,
     PortTakenError,
 )
 from bookie_server.net.port import ports_to_try
@@ -361,6 +362,35 @@ def test_a_new_bookie_serves_at_no_address_that_is_the_id_of_a_known_one(tmp_pat
             assert await store.list_cookies() == [lost.bookie_id]
             server = server_on(tmp_path / "new", store, bookie_id="new")
             await server.start()
+            await server.stop()
+
+    asyncio.run(scenario())
+
+
+class _WithoutMore(SystemDisk):
+    """The disk of one ledger directory fails between the lock and the first measurement."""
+
+    def free_space(self, directory: Path) -> tuple[int, int]:
+        if directory.parent.name == "more":
+            raise DiskFailedError(f"cannot measure {directory}", path=directory, missing=True)
+        return super().free_space(directory)
+
+
+def test_a_scrub_begins_with_the_bookie_if_a_ledger_directory_failed_before(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster("failed-directory") as store:
+            server = server_on(
+                tmp_path, store, ledger_dir=[str(tmp_path / name) for name in ("ledgers", "more")]
+            )
+            server._disk = _WithoutMore()
+            await server.start()
+            assert server.storage is not None and list(server.storage.failed_directories) == [
+                tmp_path / "more"
+            ]
+            assert server.scrubber is not None
+            async with asyncio.timeout(30.0):  # the first pass would begin after a minute
+                while server.scrubber.record.last is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
             await server.stop()
 
     asyncio.run(scenario())
