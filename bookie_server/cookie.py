@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from bookie_server.disk.lost_directory import may_be_lost
 from bookie_server.disk.numbered_files import numbers_of
 from bookie_server.errors import CookieMismatchError
 from bookie_server.storage.config import StorageConfig
@@ -126,8 +127,7 @@ async def prove_identity(
     """Judge what is there; on a first start make it, the directories before the store.
 
     `before_first` may refuse a first start by an error; nothing was written then. On return the directories are this
-    bookie's, and LedgerStorage can be opened. CookieMismatchError; on a first start DiskFullError and DiskFailedError
-    too.
+    bookie's, and LedgerStorage can be opened. CookieMismatchError, DiskFullError, DiskFailedError.
     """
     worker = disk.worker("bookie-cookie")
     try:
@@ -140,7 +140,7 @@ async def prove_identity(
             # The store comes last: once it knows the bookie, what is missing was lost with its disk.
             await _create_in_store(store, ours)
         else:
-            await worker.run(partial(_list_directories, disk, ours, found))
+            await worker.run(partial(_list_directories, disk, ours, config, found))
             await _list_in_store(store, ours)
         return verdict
     finally:
@@ -174,7 +174,7 @@ def read_cookie(disk: Disk, directory: Path) -> Cookie | None:
 
 def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
     paths = StoragePaths.of(config)
-    for directory in (paths.journal, paths.ledgers, *paths.more):
+    for directory in (paths.journal, paths.ledgers):
         disk.make_directory(directory)
     return [
         FoundDirectory(
@@ -190,16 +190,19 @@ def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
             holds_data=not ledgers_are_unused(disk, paths.ledgers, _stored_names(disk, paths.ledgers)),
             missing=None if disk.exists(paths.mark) else paths.mark,
         ),
-        *(
-            FoundDirectory(
-                directory=directory,
-                role=ENTRIES,
-                cookie=read_cookie(disk, directory),
-                holds_data=_has_entry_logs(disk, directory / ENTRY_LOGS),
-            )
-            for directory in paths.more
-        ),
+        *(_look_at_more(disk, paths, directory) for directory in paths.more),
     ]
+
+
+def _look_at_more(disk: Disk, paths: StoragePaths, directory: Path) -> FoundDirectory:
+    with may_be_lost(paths, directory):
+        disk.make_directory(directory)
+        return FoundDirectory(
+            directory=directory,
+            role=ENTRIES,
+            cookie=read_cookie(disk, directory),
+            holds_data=_has_entry_logs(disk, directory / ENTRY_LOGS),
+        )
 
 
 def _has_entry_logs(disk: Disk, directory: Path) -> bool:
@@ -223,11 +226,14 @@ def roles(config: StorageConfig) -> list[tuple[str, Path]]:
     return [(JOURNAL, config.journal_directory), (LEDGER, config.ledger_directory), *more]
 
 
-def _list_directories(disk: Disk, ours: Cookie, found: Sequence[FoundDirectory]) -> None:
+def _list_directories(
+    disk: Disk, ours: Cookie, config: StorageConfig, found: Sequence[FoundDirectory]
+) -> None:
     """Have each directory list those there are now; what is new first, since the others would ask for it."""
     for each in reversed(found):
         if each.cookie is None or each.cookie.ledger_dirs != ours.ledger_dirs:
-            _put_cookie(disk, each.directory, each.role, ours)
+            with may_be_lost(StoragePaths.of(config), each.directory):
+                _put_cookie(disk, each.directory, each.role, ours)
 
 
 def _put_cookie(disk: Disk, directory: Path, role: str, ours: Cookie) -> None:

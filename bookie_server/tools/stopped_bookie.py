@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bookie_server.cookie import COOKIE_FILE, read_cookie, roles
-from bookie_server.disk.directory_lock import lock_directories, refuse_apaches
+from bookie_server.disk.directory_lock import all_directories, lock_directories, refuse_apaches
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import CookieMismatchError
 from bookie_server.storage.config import StorageConfig
@@ -31,9 +31,8 @@ def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -
         MetadataFormatError: a cookie is damaged.
         DirectoryInUseError, ForeignStorageError.
     """
-    directories = (config.journal_directory, *config.ledger_directories)
-    refuse_apaches(disk, directories)
-    for directory in directories:
+    refuse_apaches(disk, config)
+    for directory in all_directories(config):
         if not disk.exists(directory):
             raise ConfigurationError(
                 f"directory {directory} does not exist: give the directories that the bookie was started with"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
+from bookie_server.disk.lost_directory import may_be_lost
 from bookie_server.disk.reserve import Reserve
 from bookie_server.journal.files import JournalFiles, remove_before
 from bookie_server.journal.log_mark import LogMark
@@ -62,14 +63,17 @@ def open_parts(config: StorageConfig, disk: Disk, environment: Environment) -> P
     paths = StoragePaths.of(config)
     mark = read_mark(disk, paths)  # before anything is made: what is missing may come back
     for directory in (paths.journal, *paths.log_directories):
-        disk.make_directory(directory)
+        with may_be_lost(paths, directory):
+            disk.make_directory(directory)
     for directory in paths.log_directories:
-        disk.remove(directory / COMPACTION)  # of one that was cut off: no index names it
+        with may_be_lost(paths, directory):
+            disk.remove(directory / COMPACTION)  # of one that was cut off: no index names it
     for directory in (paths.journal, paths.ledgers, *paths.log_directories):
         # A killed process may have renamed or removed files here and not synced. What is done from now on relies on
         # what is found: records go into the journal's last file, files before the log mark go away, and an entry log
         # gets an id that no other one has, which could come back in another directory.
-        disk.sync_directory(directory)
+        with may_be_lost(paths, directory):
+            disk.sync_directory(directory)
     index = open_index(disk, paths)
     try:
         return _parts(config, disk, environment, paths, index, mark)
