@@ -16,6 +16,7 @@ Protocol: docs/bookkeeper.md#cookies. Pitfall: docs/pitfalls.md#empty-disk-under
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +27,8 @@ from pathlib import Path
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.lost_directory import may_be_lost
 from bookie_server.disk.numbered_files import numbers_of
-from bookie_server.errors import CookieMismatchError
+from bookie_server.disk.reserve import Reserve
+from bookie_server.errors import CookieMismatchError, DiskFullError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.format import SUFFIX
 from bookie_server.storage.start.first_files import journal_is_unused, ledgers_are_unused, make_first_files
@@ -42,6 +44,8 @@ START_UP_FILES = frozenset({COOKIE_FILE, COOKIE_FILE + ".tmp", "port", "port.tmp
 """What a start writes before it knows whose directories these are."""
 JOURNAL, LEDGER, ENTRIES = "journal", "ledger", "entries"
 """What a directory is for, as its cookie says. ENTRIES: one of the ledger directories without the index."""
+
+logger = logging.getLogger(__name__)
 
 
 class Verdict(Enum):
@@ -229,11 +233,27 @@ def roles(config: StorageConfig) -> list[tuple[str, Path]]:
 def _list_directories(
     disk: Disk, ours: Cookie, config: StorageConfig, found: Sequence[FoundDirectory]
 ) -> None:
-    """Have each directory list those there are now; what is new first, since the others would ask for it."""
+    """Have each directory list those there are now; what is new first, since the others would ask for it.
+
+    A full disk is a reason to add one: the reserve is spent on that, and a full directory without the index keeps its
+    cookie, until a later start.
+    """
+    paths = StoragePaths.of(config)
+    reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
     for each in reversed(found):
-        if each.cookie is None or each.cookie.ledger_dirs != ours.ledger_dirs:
-            with may_be_lost(StoragePaths.of(config), each.directory):
-                _put_cookie(disk, each.directory, each.role, ours)
+        if each.cookie is not None and each.cookie.ledger_dirs == ours.ledger_dirs:
+            continue
+        put = partial(_put_cookie, disk, each.directory, each.role, ours)
+        try:
+            with may_be_lost(paths, each.directory):
+                put()
+        except DiskFullError as full:
+            if each.role == ENTRIES and each.cookie is not None:
+                logger.warning("its cookie lists ledger directories of an earlier start: %s", full)
+            elif reserve.release():
+                put()
+            else:
+                raise
 
 
 def _put_cookie(disk: Disk, directory: Path, role: str, ours: Cookie) -> None:
