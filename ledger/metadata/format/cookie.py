@@ -37,12 +37,25 @@ class Cookie:
     index_dirs: tuple[str, ...] = ()
     instance_id: str | None = None
     role: str | None = None
-    """What the directory with this copy is for: `journal`, `ledger`. None in the metadata store and in Apache's."""
+    """What the directory with this copy is for: `journal`, `ledger`, `entries`. None in the metadata store, and in
+    copies that are Apache's."""
     version: int = COOKIE_VERSION
 
 
 def encode_cookie(cookie: Cookie) -> bytes:
+    """InvalidNameError if a directory in it cannot be written, or if all of them are too long to be read again."""
     _check_directories(cookie)
+    data = _encoded(cookie)
+    if len(data) > COOKIE_BYTES_MAX:
+        count = len(cookie.journal_dirs) + len(cookie.ledger_dirs) + len(cookie.index_dirs)
+        raise InvalidNameError(
+            f"a cookie with {count} directories takes {len(data)} bytes, above the limit of {COOKIE_BYTES_MAX}: give "
+            "fewer directories, or shorter paths"
+        )
+    return data
+
+
+def _encoded(cookie: Cookie) -> bytes:
     journal_dir = ",".join(cookie.journal_dirs)
     if cookie.version == 3:
         return f"3\n{cookie.bookie_id}\n{journal_dir}\n{_joined(cookie.ledger_dirs)}\n".encode()

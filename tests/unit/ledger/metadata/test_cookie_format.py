@@ -151,3 +151,17 @@ def test_expansion_allows_more_directories_here() -> None:
     bigger = replace(COOKIE, ledger_dirs=("/l1", "/l2", "/l3"))
     assert cookie_differences(bigger, COOKIE, expansion=True) == []
     assert cookie_differences(COOKIE, bigger, expansion=True) != []
+
+
+def test_a_cookie_that_could_not_be_read_again_is_not_written() -> None:
+    """Of many directories with long paths: the bookie would never start again."""
+
+    def having(count: int) -> Cookie:
+        more = tuple(f"/disk-{number}/{'ü' * 1000}" for number in range(count))
+        return Cookie(bookie_id=BookieId("a:1"), journal_dirs=("/journal",), ledger_dirs=("/ledgers", *more))
+
+    assert decode_cookie(encode_cookie(having(8))) == having(8)
+    with pytest.raises(
+        InvalidNameError, match=r"with 11 directories takes 7\d{4} bytes, above the limit of 65536"
+    ):
+        encode_cookie(having(9))
