@@ -56,6 +56,13 @@ T = TypeVar("T")
 
 _NAMED_MAX = 20
 """Of missing files."""
+MISSING_FILE = (
+    "%s is missing, and the index leads into it: this bookie cannot read its entries, and %s; put the file back while "
+    "the bookie is stopped, or let `bookie autorecovery` copy them from other bookies: "
+    "docs/operations.md#a-damaged-entry-log"
+)
+"""Logged as an error: the path, and what marks its ledgers for repair."""
+MORE_MISSING_FILES = "and %d more files are missing"
 DRAIN_S = 10.0
 """How long a stop waits for peers to read their last responses."""
 REGISTER_S = 45.0
@@ -331,15 +338,9 @@ def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
         "its scrubber marks them for repair now" if scrubs else "run `bookie check-copies --full --mark`"
     )
     for path in files[:_NAMED_MAX]:
-        logger.warning(
-            "%s is missing, and the index leads into it: this bookie cannot read its entries, and %s; put the file "
-            "back while the bookie is stopped, or let `bookie autorecovery` copy them from other bookies: "
-            "docs/operations.md#a-damaged-entry-log",
-            path,
-            marking,
-        )
+        logger.error(MISSING_FILE, path, marking)
     if len(files) > _NAMED_MAX:
-        logger.warning("and %d more files are missing", len(files) - _NAMED_MAX)
+        logger.error(MORE_MISSING_FILES, len(files) - _NAMED_MAX)
 
 
 async def _close_listener(listener: asyncio.Server) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from logging import LogRecord
 from pathlib import Path
 
 from bookie_server.config import BookieConfig, Limits
 from bookie_server.errors import StorageError
 from bookie_server.protocol.service import BookieService
-from bookie_server.server import BookieServer
+from bookie_server.server import MISSING_FILE, MORE_MISSING_FILES, BookieServer
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing.checks.durable_entries import DurableEntries
@@ -110,6 +111,7 @@ class SimulatedBookie:
         self._serving = asyncio.Event()
         self._asked_to_stop = asyncio.Event()
         self._gone = asyncio.Event()
+        loop.explained[name] = self._explains
 
     # ---- facts
 
@@ -148,6 +150,16 @@ class SimulatedBookie:
         except StorageError:
             return True  # its index is damaged there: it answers nothing but errors
         return state is not None and (state.fenced or state.deleted or state.limbo)
+
+    def _explains(self, record: LogRecord) -> bool:
+        """A start must name each file that the disk has lost. One that is missing without that fault is a problem."""
+        lost = {path.name for path in self.disk.lost_files}  # with a directory: it is missed in another one
+        if record.msg == MORE_MISSING_FILES:
+            return bool(lost)
+        if record.msg != MISSING_FILE or not isinstance(record.args, tuple):
+            return False
+        path = record.args[0]
+        return isinstance(path, Path) and path.name in lost
 
     # ---- life and death
 

@@ -338,7 +338,8 @@ class Simulation:
 def logging_into(loop: SimulatedLoop) -> Iterator[None]:
     """Inside, what our packages log goes into the trace's timeline, if details are wanted there.
 
-    An error that is logged is a problem of the run in any case: production code logs one if it cannot raise it.
+    An error that is logged is a problem of the run, since production code logs one if it cannot raise it, unless the
+    node's entry in `loop.explained` names the fault that is the reason.
     """
     handler = _TraceHandler(loop)
     loggers = [logging.getLogger(name) for name in ("dlog", "ledger", "bookie_server")]
@@ -362,8 +363,11 @@ class _TraceHandler(logging.Handler):
         self._loop = loop
 
     def emit(self, record: logging.LogRecord) -> None:
-        text, node = record.getMessage(), self._loop.node.label
-        self._loop.trace.detail(f"log.{record.levelname.lower()}", node, text)
-        if record.levelno >= logging.ERROR:
+        text, node = record.getMessage(), self._loop.node
+        self._loop.trace.detail(f"log.{record.levelname.lower()}", node.label, text)
+        if record.levelno < logging.ERROR:
+            return
+        is_explained = self._loop.explained.get(node.name)
+        if is_explained is None or not is_explained(record):
             error = record.exc_info[1] if record.exc_info else None
-            self._loop.problems.append(Problem(node, f"logged as {record.levelname}: {text}", error))
+            self._loop.problems.append(Problem(node.label, f"logged as {record.levelname}: {text}", error))

@@ -8,7 +8,7 @@ SimulatedCrash from then on, its workers do nothing any more, and its locks are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from random import Random
 
@@ -224,16 +224,23 @@ class SimulatedDisk(Disk):
         for names in (parent.names, parent.durable):
             names.pop(path.name, None)
         parent.pending = [tuple(each for each in change if each[0] != path.name) for change in parent.pending]
+        self._media.lost_files.add(path)
         self.faults.note("lost_file", str(path))
         return path
 
     def lose_directory(self, directory: Path) -> None:
         """Remove it with everything in it permanently."""
         parent = self._directory(directory.parent, "lose")
+        self._media.lost_files.update(path for path, _ in self._files() if directory in path.parents)
         for names in (parent.names, parent.durable):
             names.pop(directory.name, None)
         self._media.full_directories.discard(directory)
         self.faults.note("lost_directory", str(directory))
+
+    @property
+    def lost_files(self) -> Set[Path]:
+        """What `lose_file` and `lose_directory` have removed."""
+        return self._media.lost_files
 
     def wipe(self, kept: str | None = None) -> None:
         """Remove everything on it, as on the disk that a technician puts in place of a broken one.

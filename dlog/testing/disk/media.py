@@ -32,6 +32,8 @@ class Media:
         """On disks of their own that have no space left."""
         self.bad_sectors: dict[Path, list[range]] = {}
         """Of files by name: bytes that cannot be read until they are written again or the file is removed."""
+        self.lost_files: set[Path] = set()
+        """Removed by a fault, and by no program."""
         self.on_crash: Callable[[], None] = lambda: None
         self.on_synced: Callable[[Path, bytearray], None] | None = None
         """Told of each file that was synced, and its content."""

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from heapq import heapify, heappop, heappush
+from logging import LogRecord
 from typing import Any, TypeVar, TypeVarTuple, cast
 
 from dlog.testing.errors import DeadlockError, Problem, UncaughtProblemsError, is_unexpected
@@ -90,6 +91,8 @@ class SimulatedLoop(ConnectingLoop, Scheduler):
         self.steps = 0
         self.problems: list[Problem] = []
         """Exceptions that were not caught, of nodes that were alive."""
+        self.explained: dict[str, Callable[[LogRecord], bool]] = {}
+        """By name of a node: whether a fault is the reason for this error that it has logged."""
         self.seeds = seeds
         self.trace = Trace(lambda: self.now)
         self.trace.sources.append(lambda: (self.now, self.steps, self._schedule))

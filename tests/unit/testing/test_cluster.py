@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import pytest
 
 from dlog.client import connect
 from dlog.errors import AppendIndeterminateError, WriterDeposedError
+from dlog.testing.bookies import DATA
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, simulate
-from dlog.testing.errors import DeadlockError
+from dlog.testing.errors import DeadlockError, UncaughtProblemsError
 
 
 def payloads(first: int, last: int) -> list[bytes]:
@@ -87,6 +88,30 @@ def test_a_power_cut_of_every_bookie_loses_nothing_acknowledged() -> None:
 
     for seed in range(5):
         simulate(main, seed=seed)
+
+
+@pytest.mark.parametrize("by_fault", [True, False])
+def test_an_entry_log_that_is_missing_is_a_problem_unless_a_fault_removed_it(by_fault: bool) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, client.open_writer("orders", create=True) as writer:
+            for each in payloads(0, 20):
+                await writer.append(each)
+            bookie = cluster.bookies[0]
+            await bookie.checkpoint()
+            bookie.kill()
+            if by_fault:
+                assert bookie.disk.lose_file("entry-logs")
+            else:
+                entry_logs = DATA / "ledgers" / "entry-logs"
+                for name in bookie.disk.list(entry_logs):
+                    bookie.disk.remove(entry_logs / name)
+            await cluster.restart_bookie(0)
+
+    expected: AbstractContextManager[object] = nullcontext()
+    if not by_fault:
+        expected = pytest.raises(UncaughtProblemsError, match="is missing")
+    with expected:
+        simulate(main)
 
 
 def test_a_program_in_a_process_of_its_own_is_paused_deposed_and_wakes() -> None:

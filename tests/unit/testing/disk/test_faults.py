@@ -164,6 +164,7 @@ def test_a_lost_file_does_not_come_back(disk: SimulatedDisk, notes: CountedNotes
     assert not disk.exists(FILE)
     assert all(FILE not in image.files for image in disk.legal_images(100, Random(1)))
     assert disk.lose_file("file") is None
+    assert disk.lost_files == {FILE}
     assert notes.counts["fault.lost_file"] == 1
 
 
