@@ -93,6 +93,22 @@ SWEPT: dict[str, Any] = {
 
 Nobody takes the log over meanwhile, so the owner changes the record again when the sweep has barred the ledger.
 """
+LATE_LISTINGS: dict[str, Any] = {
+    **THREE,
+    **ALONE,
+    "readers": 1,
+    "witnesses": 1,
+    "polite": 0.0,
+    "rotation_entries": 5,
+    "append_every_s": 0.02,
+    "chaos_s": 12.0,
+    "actions": _again_and_again(
+        1.5,
+        12.0,
+        Action(at_s=0.0, kind="metadata_answer_lost", who="metadata", part="writer-0", number=3),
+    ),
+}
+"""The owner often hears only after a while that the next ledger is listed, and appends to the one before meanwhile."""
 LATE_LACS: dict[str, Any] = {
     **ALL_THREE,
     **ALONE,

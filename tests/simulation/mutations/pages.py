@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.helpers.mutations.mutation import Mutation, focused
+from dlog.testing.swarm.actions import Action
+from tests.helpers.mutations.mutation import QUIET, SLEEP, Mutation, focused
 from tests.helpers.mutations.planting import edit
 from tests.simulation.mutations.rotations import ASLEEP, FORGETFUL
 
@@ -15,6 +16,8 @@ SHORT = (
     ),
 )
 """Three of them stay in the record."""
+LATE_RIVAL = Action(at_s=0.05, kind="pause_client", who="writer-1", for_s=2.5)
+"""So writer-0 owns the log when it falls asleep."""
 
 MUTATIONS = (
     Mutation(
@@ -108,7 +111,21 @@ MUTATIONS = (
             ),
         ),
         given=(*FORGETFUL, *SHORT),
-        plan=focused(**{**ASLEEP, **LONG}),
+        plan=focused(
+            **{
+                **ASLEEP,
+                **LONG,
+                **QUIET,
+                "append_every_s": 0.02,
+                "polite": 0.0,
+                "term_s": 1000.0,
+                "hold_s": 60.0,
+                "graces_s": (),
+                "garbage": False,
+                "gc_interval_s": 0.7,
+                "actions": (LATE_RIVAL, *SLEEP),
+            }
+        ),
     ),
     Mutation(
         "last-ledger-of-a-page-is-passed-over",

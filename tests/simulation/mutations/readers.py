@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.mutations.mutation import (
     ALL_THREE,
+    LATE_LISTINGS,
     SLOW_DISKS,
     THREE,
     Mutation,
@@ -132,7 +133,7 @@ MUTATIONS = (
         "While the next ledger is listed and its writer does not know it yet, appends go to the one before: "
         "a tail in the next one leaves them out.",
         (edit("dlog.read.tail:_tail_of_record", ("if not sealed:", "if False:")),),
-        plan=focused(**THREE, witnesses=1, rotation_entries=5, append_every_s=0.02),
+        plan=focused(**LATE_LISTINGS),
     ),
     Mutation(
         "tail-misses-the-seal-it-waits-for",

@@ -6,6 +6,7 @@ from typing import Any
 
 from dlog.testing.swarm.actions import Action
 from tests.helpers.mutations.mutation import (
+    ALONE,
     ONE_OF_SIX,
     QUIET,
     SLEEP,
@@ -100,6 +101,19 @@ MUTATIONS = (
                     "return [CloseLedger(ledger_id), SubmitTo(self._next), Release(self._next)]",
                 ),
             ),
+        ),
+        # It shows when a close fails, so there are many, and nobody takes over meanwhile.
+        plan=focused(
+            "metadata_unavailable",
+            "metadata_request_lost",
+            "metadata_answer_lost",
+            **THREE,
+            **ALONE,
+            polite=0.0,
+            readers=1,
+            rotation_entries=5,
+            append_every_s=0.02,
+            chaos_s=16.0,
         ),
     ),
     Mutation(
