@@ -12,7 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ledger.client import LedgerClient
-from ledger.errors import AlreadyExistsError, NotEnoughBookiesError, RecordNotFoundError
+from ledger.errors import (
+    AlreadyExistsError,
+    MetadataFormatError,
+    NotEnoughBookiesError,
+    RecordNotFoundError,
+)
 from ledger.metadata.known_bookies import require_known
 from ledger.model import BookieId, LedgerId
 from ledger.repair.config import RepairConfig
@@ -39,7 +44,9 @@ class Drained:
     entries: int = 0
     payload_bytes: int = 0
     left: dict[LedgerId, LedgerOutcome] = field(default_factory=dict)
-    """Those that still depend on it."""
+    """Those that still depend on it, and those that may: their metadata cannot be read."""
+    unreadable: int = 0
+    """Of `left`, those that may."""
 
     def count(self, outcome: LedgerOutcome) -> None:
         self.entries += outcome.entries
@@ -77,6 +84,8 @@ class Draining:
             progress=self._progress.copies,
         )
         self._scope = Scope(drained=frozenset({bookie_id}), others=Depth.NONE)
+        self._damaged: dict[LedgerId, MetadataFormatError] = {}
+        """Ledgers that no client can read, so it is unknown whether they name the bookie; as of the last look."""
 
     async def close(self) -> None:
         await self._locked.close()
@@ -86,7 +95,8 @@ class Draining:
 
         It may be stopped, or read-only: then its own copies are read, too.
 
-        On return no ledger depends on it but those that are left.
+        On return no ledger depends on it but those that are left. One whose metadata is damaged is left, too, and does
+        not keep the others from being copied.
 
         Raises:
             BookieRunningError: it is running and writable, or was so at the end, and new ledgers would choose it.
@@ -107,7 +117,17 @@ class Draining:
             # chosen it for a new ledger.
             await self._require_no_writes()
             ledger_ids = await self._dependent()
+        self._leave_damaged(done)
         return done
+
+    def _leave_damaged(self, done: Drained) -> None:
+        done.unreadable = len(self._damaged)
+        for ledger_id, error in self._damaged.items():
+            outcome = LedgerOutcome(ledger_id, left=[str(error)])
+            done.left[ledger_id] = outcome
+            done.ledgers += 1
+            self._progress.ledgers = self._progress.ledgers_done = done.ledgers
+            self._on_ledger(done.ledgers, done.ledgers, outcome)
 
     async def _drain(self, ledger_ids: list[LedgerId], done: Drained) -> None:
         """Repair them all, also those that another worker has."""
@@ -133,6 +153,7 @@ class Draining:
             done.left[ledger_id] = outcome
             self._progress.ledgers_done = number
             self._on_ledger(number, len(ledger_ids), outcome)
+        self._leave_damaged(done)
         return done
 
     async def decommission(self) -> Drained:
@@ -185,11 +206,16 @@ class Draining:
         return sorted(busy)
 
     async def _dependent(self) -> list[LedgerId]:
+        self._damaged.clear()
         return [
             ledger_id
-            async for ledger_id, metadata in all_ledgers(self._ledgers.store)
+            async for ledger_id, metadata in all_ledgers(self._ledgers.store, self._on_damaged)
             if self._bookie_id in metadata.members()
         ]
+
+    def _on_damaged(self, error: MetadataFormatError) -> None:
+        assert isinstance(error.key, int), "the metadata is that of a ledger"
+        self._damaged[LedgerId(error.key)] = error
 
     async def _require_no_writes(self) -> None:
         info = (await self._ledgers.store.bookies()).find(self._bookie_id)
@@ -203,7 +229,8 @@ class Draining:
         bookies = await self._ledgers.store.bookies()
         writable = {info.bookie_id for info in bookies.writable}
         present = writable | {info.bookie_id for info in bookies.read_only}
-        async for ledger_id, metadata in all_ledgers(self._ledgers.store):
+        # A ledger that is damaged is found again by `recover`, and the cookie stays.
+        async for ledger_id, metadata in all_ledgers(self._ledgers.store, self._on_damaged):
             if self._bookie_id not in metadata.members():
                 continue
             for fragment in metadata.fragments:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ledger.client import LedgerClient
+from ledger.core.placement import Vacancies, can_replace
 from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.metadata.update_loop import update_ledger
@@ -208,7 +209,10 @@ class _OneLedger:
         if self._is_lost(bookie_id):
             if self._dry_run:
                 self._outcome.lost.add(bookie_id)
-                self._leave(fragment, f"{bookie_id} is to be replaced", fragment.entries_at(position))
+                plan = f"{bookie_id} is to be replaced"
+                if not self._has_target(fragment, position):
+                    plan += f", and {self._no_target()}"
+                self._leave(fragment, plan, fragment.entries_at(position))
             else:
                 await self._replace(fragment, position)
             return
@@ -267,8 +271,7 @@ class _OneLedger:
                 policy,
             )
             if new is None:
-                where = " in a rack that placement allows" if policy.enforce else ""
-                self._leave(fragment, f"no bookie is left{where} to replace {old}", entry_ids)
+                self._leave(fragment, f"{self._no_target()} to replace {old}", entry_ids)
                 return
             copied = await self._copy(fragment, entry_ids, new)
             if copied is not None:
@@ -286,6 +289,16 @@ class _OneLedger:
         )
         self._chosen[old] = new
         self._note(fragment, old, new, copied)
+
+    def _has_target(self, fragment: ClosedFragment, position: int) -> bool:
+        """Whether there is a bookie for the position now. Draws nothing."""
+        policy = self._repair.ledgers.placement()
+        vacancies = Vacancies.at(fragment.ensemble, (position,), fragment.quorum)
+        return can_replace(self._bookies, vacancies, self._scope.drained, policy)
+
+    def _no_target(self) -> str:
+        where = " in a rack that placement allows" if self._repair.ledgers.placement().enforce else ""
+        return f"no bookie is left{where}"
 
     # ---- both
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from ledger.client import LedgerClient
 from ledger.core.placement import Vacancies, can_replace
@@ -128,10 +128,28 @@ class LockedRepair:
         self._attempts.pop(ledger_id, None)
 
     async def drain(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome | None:
-        """Replace the drained bookies in a ledger, marked or not. None: another worker has it."""
-        return await self._under_lock(
-            ledger_id, lambda _, slot: self._with_grace(ledger_id, scope, slot, goes_on=_always)
-        )
+        """Replace the drained bookies in a ledger, marked or not. None: another worker has it.
+
+        A mark that names no other bookie is removed then; the copies of others are not read here.
+        """
+
+        async def work(lock: RepairLock, slot: _Slot) -> LedgerOutcome:
+            mark = await self._mark_of(ledger_id)  # before the look at the ledger, as above
+            outcome = await self._with_grace(ledger_id, scope, slot, goes_on=_always)
+            if outcome.complete and mark is not None and scope.drained.issuperset(mark.value.missing):
+                # One that was made in the meantime is left to the workers.
+                with suppress(MetadataVersionError, LockLostError):
+                    await lock.clear_mark(mark.version)
+            return outcome
+
+        return await self._under_lock(ledger_id, work)
+
+    async def _mark_of(self, ledger_id: LedgerId) -> Versioned[UnderReplicated] | None:
+        try:
+            mark = await self._ledgers.store.repair.read_mark(ledger_id)
+        except RecordNotFoundError:
+            return None
+        return mark if mark.value.missing else None
 
     async def look(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome:
         async with _Slot(self._slots):

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pytest
 
 from bookie_server.tools.repair.work import findings, require_none
 from dlog.testing import SimulatedCluster, simulate
-from ledger.client import LedgerClient
-from ledger.errors import MetadataFormatError
-from ledger.model import LedgerId
 from ledger.repair.client import RepairClient
 from ledger.repair.errors import CopiesMissingError
 from ledger.repair.placement_check import check_placement
-from tests.helpers.simulation.lost_bookies import FOUR, QUICK, member, unmarked, written
-
-
-def damage_metadata(ledgers: LedgerClient, damaged: LedgerId) -> None:
-    """For this client alone."""
-    store = ledgers.store
-    read, glance = store.read_ledger, store.glance_at_ledgers
-
-    async def read_ledger(ledger_id: LedgerId) -> Any:
-        if ledger_id == damaged:
-            raise MetadataFormatError(f"the metadata of ledger {ledger_id} is damaged", key=ledger_id)
-        return await read(ledger_id)
-
-    async def glance_at_ledgers(ledger_ids: Any) -> Any:
-        return {key: value for key, value in (await glance(ledger_ids)).items() if key != damaged}
-
-    store.read_ledger = read_ledger  # type: ignore[method-assign]
-    store.glance_at_ledgers = glance_at_ledgers  # type: ignore[method-assign,assignment]
+from tests.helpers.simulation.lost_bookies import FOUR, QUICK, damage_metadata, member, unmarked, written
 
 
 def test_a_ledger_whose_metadata_cannot_be_read_is_a_finding_of_the_checks(

@@ -9,7 +9,7 @@ from bookie_server.tools.repair.display import Display
 from bookie_server.tools.store_session import with_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import check_bookie_id
-from ledger.printing import Row
+from ledger.printing import Row, counted
 from ledger.repair.client import RepairClient, connected
 from ledger.repair.config import RepairConfig
 from ledger.repair.draining import Drained
@@ -181,9 +181,20 @@ def _teller(say: Say) -> Callable[[int, int, LedgerOutcome], None]:
 
 def _facts(drained: Drained, *, dry_run: bool) -> Row:
     if drained.left and not dry_run:
+        parts = []
+        if needed := len(drained.left) - drained.unreadable:
+            parts.append(
+                f"{needed} of {drained.ledgers} ledgers still depend on bookie {drained.bookie_id}, as listed: start "
+                "the bookies that are missing, or more of them, and run this again"
+            )
+        if drained.unreadable:
+            parts.append(
+                f"it is unknown whether {counted(drained.unreadable, 'ledger')} whose metadata is damaged "
+                f"{'depends' if drained.unreadable == 1 else 'depend'} on bookie {drained.bookie_id}, as listed: "
+                "restore it, and run this again"
+            )
         raise StillNeededError(
-            f"{len(drained.left)} of {drained.ledgers} ledgers still depend on bookie {drained.bookie_id}, as listed: "
-            "start the bookies that are missing, or more of them, and run this again",
+            "; ".join(parts),
             bookie_id=drained.bookie_id,
             ledgers=len(drained.left),
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from dlog.testing import ClusterConfig, SimulatedCluster
 from ledger.client import LedgerClient
+from ledger.errors import MetadataFormatError
 from ledger.model import BookieId, LedgerId, QuorumSizes
 from ledger.repair.config import RepairConfig
 
@@ -60,3 +62,20 @@ async def lose_one(cluster: SimulatedCluster, ledgers: LedgerClient, ledger_id: 
 
 async def unmarked(ledgers: LedgerClient) -> bool:
     return not [mark async for mark in ledgers.store.repair.marks()]
+
+
+def damage_metadata(ledgers: LedgerClient, damaged: LedgerId) -> None:
+    """For this client alone."""
+    store = ledgers.store
+    read, glance = store.read_ledger, store.glance_at_ledgers
+
+    async def read_ledger(ledger_id: LedgerId) -> Any:
+        if ledger_id == damaged:
+            raise MetadataFormatError(f"the metadata of ledger {ledger_id} is damaged", key=ledger_id)
+        return await read(ledger_id)
+
+    async def glance_at_ledgers(ledger_ids: Any) -> Any:
+        return {key: value for key, value in (await glance(ledger_ids)).items() if key != damaged}
+
+    store.read_ledger = read_ledger  # type: ignore[method-assign]
+    store.glance_at_ledgers = glance_at_ledgers  # type: ignore[method-assign,assignment]

@@ -1,0 +1,73 @@
+"""`bookie recover` and `decommission` where something is in the way: a damaged ledger, no spare bookie; and marks."""
+
+from __future__ import annotations
+
+import pytest
+
+from bookie_server.tools.repair.work import _facts
+from dlog.testing import SimulatedCluster, simulate
+from ledger.metadata.repair_store import UnderReplicated
+from ledger.repair.client import RepairClient
+from ledger.repair.errors import StillNeededError
+from tests.helpers.simulation.lost_bookies import (
+    FOUR,
+    QUICK,
+    damage_metadata,
+    lose_one,
+    names,
+    written,
+)
+
+
+@pytest.mark.parametrize("verb", ["recover", "decommission"])
+def test_a_ledger_with_damaged_metadata_is_left_and_the_others_are_copied(verb: str) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers = client.ledgers
+            whole, damaged = await written(ledgers), await written(ledgers)
+            lost = await lose_one(cluster, ledgers, whole)
+            damage_metadata(ledgers, damaged)
+            repair = RepairClient(ledgers, QUICK)
+            drained = await (repair.recover(lost) if verb == "recover" else repair.decommission(lost))
+            assert not await names(ledgers, whole, lost)
+            assert (list(drained.left), drained.unreadable) == ([damaged], 1)
+            assert drained.left[damaged].left == [f"the metadata of ledger {damaged} is damaged"]
+            with pytest.raises(StillNeededError, match=r"unknown whether 1 ledger .* depends on"):
+                _facts(drained, dry_run=False)
+            assert lost in await ledgers.store.list_cookies(), "it may still be needed"
+            assert not (await RepairClient(other.ledgers, QUICK).decommission(lost)).left
+            assert lost not in await ledgers.store.list_cookies()
+
+    simulate(main, config=FOUR)
+
+
+def test_a_dry_run_says_where_no_bookie_is_left() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledger_id = await written(client.ledgers)
+            lost = await lose_one(cluster, client.ledgers, ledger_id)
+            looked = await RepairClient(client.ledgers, QUICK).recover(lost, dry_run=True)
+            assert looked.left[ledger_id].left == [
+                f"fragment at entry 0, 40 entries: {lost} is to be replaced, and no bookie is left"
+            ]
+
+    simulate(main)
+
+
+def test_a_mark_that_names_the_drained_bookie_alone_is_removed() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            marked, suspected = await written(ledgers), await written(ledgers)
+            lost = await lose_one(cluster, ledgers, marked)
+            members = (await ledgers.store.read_ledger(suspected)).value.members()
+            other = next(each for each in members if each != lost)
+            await ledgers.store.repair.mark(marked, [lost], 5)
+            await ledgers.store.repair.mark(suspected, [lost, other], 6)
+            assert not (await RepairClient(ledgers, QUICK).recover(lost)).left
+            left = [mark async for mark in ledgers.store.repair.marks()]
+            assert left == [UnderReplicated(suspected, tuple(sorted((lost, other))), 6)], (
+                "its copies were not read"
+            )
+
+    simulate(main, config=FOUR)
