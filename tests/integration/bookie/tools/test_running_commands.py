@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.entry_logs.format import FILE_HEADER_BYTES
 from bookie_server.storage.index import Index
-from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.storage.storage_paths import COMPACTION, StoragePaths
 from bookie_server.tools import running_bookie
 from bookie_server.tools.cli import app
 from ledger.metadata.drivers import open_store
@@ -243,7 +243,7 @@ def test_an_interrupted_compaction_ends(bookie: BookieProcess) -> None:
     eventually(lambda: live_ledgers(bookie) == [kept, deleted])
     delete_ledger(bookie, deleted)
     eventually(lambda: live_ledgers(bookie) == [kept])
-    copy = StoragePaths.of(small_config(bookie.data)).compaction
+    copy = StoragePaths.of(small_config(bookie.data)).entry_logs / COMPACTION
     before = result(bookie, "space")
     command = subprocess.Popen(
         [sys.executable, "-m", "bookie_server", "compact", "--data", str(bookie.data)],
