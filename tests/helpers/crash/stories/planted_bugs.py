@@ -331,7 +331,7 @@ BUGS = (
         "listed-after-the-last-entry",
         "An interval after a ledger's last entry is left over from a checkpoint that a crash has ended.",
         edit(
-            "bookie_server.storage.reads:StorageReads.entry_ranges",
+            "bookie_server.storage.reads:StorageReads.held_ranges",
             (
                 "[(first, min(last, last_entry)) for first, last in merged if first <= last_entry]",
                 "merged",
