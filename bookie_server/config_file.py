@@ -164,7 +164,7 @@ def _table(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"setting {name!r} must be a table, got {value!r}")
     config = TABLES[name]
-    _require_known(f"[{name}]", value, {each.name for each in fields(config)} - GIVEN_ELSEWHERE)
+    _require_known(f"table [{name}]", value, {each.name for each in fields(config)} - GIVEN_ELSEWHERE)
     check_types(config, value)
     return value
 

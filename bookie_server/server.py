@@ -39,6 +39,8 @@ from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
 from bookie_server.registration import Presence, patiently, register
 from bookie_server.storage.compaction.task import CompactionTask
+from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.entry_logs.format import SUFFIX
 from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig, GarbageTask
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub.limbo import LimboTask
@@ -162,7 +164,7 @@ class BookieServer:
                 self._config.storage.limbo_check_interval_s,
             )
             self._stack.push_async_callback(limbo.close)
-        _report_missing(storage.missing_files, scrubs=self._config.scrub_interval_s > 0)
+        _report_missing(storage.missing_files, self._config.storage, scrubs=self._config.scrub_interval_s > 0)
         if self._config.scrub_interval_s:
             self.scrubber = self._make_scrubber(storage, marks)
             self._stack.push_async_callback(self.scrubber.close)
@@ -333,12 +335,16 @@ class BookieServer:
             await worker.close()
 
 
-def _report_missing(files: Sequence[Path], *, scrubs: bool) -> None:
+def _report_missing(files: Sequence[Path], config: StorageConfig, *, scrubs: bool) -> None:
+    directories = (*config.ledger_directories, *config.lost_ledger_directories)
     marking = (
         "its scrubber marks them for repair now" if scrubs else "run `bookie check-copies --full --mark`"
     )
     for path in files[:_NAMED_MAX]:
-        logger.error(MISSING_FILE, path, marking)
+        # It may have been in any of them.
+        is_log = path.suffix == SUFFIX and len(directories) > 1
+        missing = f"entry log {path.name} of {', '.join(map(str, directories))}" if is_log else path
+        logger.error(MISSING_FILE, missing, marking)
     if len(files) > _NAMED_MAX:
         logger.error(MORE_MISSING_FILES, len(files) - _NAMED_MAX)
 

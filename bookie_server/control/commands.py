@@ -37,11 +37,18 @@ class BookieControl:
             case Command.REBUILD_INDEX:
                 return asdict(await self._storage.rebuild_index())
             case Command.STATUS:
-                return {
-                    "in_limbo": self._storage.limbo,
-                    "read_only": not writability_of(self._storage).adds,
-                    "repair": self._repair_status(),
-                }
+                return self._status()
+
+    def _status(self) -> dict[str, Any]:
+        failed = list(self._storage.failed_directories)
+        _, *ledgers = self._storage.usage()
+        return {
+            "in_limbo": self._storage.limbo,
+            "read_only": not writability_of(self._storage).adds,
+            "ledger_dirs": [str(each.directory) for each in ledgers if each.directory not in failed],
+            "failed_ledger_dirs": [str(each) for each in failed],
+            "repair": self._repair_status(),
+        }
 
     async def _scrub(self) -> dict[str, object]:
         if self._scrubber is None:

@@ -31,6 +31,7 @@ from bookie_server.tools.options import (
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
 from ledger.command_line import Boundary
+from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ledger.printing import Row
@@ -159,6 +160,8 @@ def info(
     Asks the running bookie at HOST:PORT, which does not tell of its worker, or the one that runs on the directories
     (--data); reads those of a stopped one.
     """
+    if address is not None and (data is not None or journal_dir is not None or ledger_dir):
+        raise ConfigurationError("give either HOST:PORT or the directories of a bookie (--data), not both")
     if address is not None:
         from bookie_server.tools.admin import bookie_info
 

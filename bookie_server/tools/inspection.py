@@ -8,7 +8,7 @@ that tail is damaged, what was asked for may lack something. Changes no journal 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +121,7 @@ def _incomplete(damage: list[JournalDamage], what: str) -> JournalDamagedError:
 
 def _facts(disk: Disk, config: StorageConfig) -> tuple[Row, list[JournalDamage]]:
     cookie = read_cookie(disk, config.ledger_directory)
-    spaces = {disk.free_space(each) for each in config.ledger_directories}
+    total, free = space_of(disk, config.ledger_directories)
     held = _held(disk, config)
     facts: Row = {
         "bookie": None if cookie is None else cookie.bookie_id,
@@ -130,12 +130,18 @@ def _facts(disk: Disk, config: StorageConfig) -> tuple[Row, list[JournalDamage]]
         "ledger_dir": ", ".join(map(str, config.ledger_directories)),
         "kept_port": kept_port(disk, config.ledger_directory),
         "in_limbo": held.in_limbo,
-        "total_bytes": sum(total for total, _ in spaces),
-        "free_bytes": sum(free for _, free in spaces),
+        "total_bytes": total,
+        "free_bytes": free,
         "ledger_count": len(held.ledger_ids),
         "ledgers": held.ledger_ids,
     }
     return facts, held.damage
+
+
+def space_of(disk: Disk, directories: Iterable[Path]) -> tuple[int, int]:
+    """Size and free space of the file systems under the directories, each counted once, in bytes."""
+    by_device = {each.stat().st_dev: disk.free_space(each) for each in directories}
+    return sum(total for total, _ in by_device.values()), sum(free for _, free in by_device.values())
 
 
 def _detail(found: FoundRecord) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from bookie_server.cookie import COOKIE_FILE, read_cookie, roles
+from bookie_server.cookie import COOKIE_FILE, ENTRIES, JOURNAL, LEDGER, read_cookie, roles
 from bookie_server.disk.directory_lock import all_directories, lock_directories, refuse_apaches
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import CookieMismatchError
@@ -71,11 +71,19 @@ def _require_role(cookie: Cookie, role: str, directory: Path) -> None:
     """A cookie of an older version has no role."""
     if cookie.role not in (None, role):
         raise CookieMismatchError(
-            f"{role} directory {directory} has the cookie of the {cookie.role} directory of bookie {cookie.bookie_id}: "
+            f"{_named(role)} {directory} has the cookie of {_named(cookie.role or '')} of bookie {cookie.bookie_id}: "
             "give the directories that the bookie was started with",
             directory=directory,
             bookie_id=cookie.bookie_id,
         )
+
+
+def _named(role: str) -> str:
+    return {
+        JOURNAL: "the journal directory",
+        LEDGER: "the ledger directory",
+        ENTRIES: "another ledger directory",
+    }.get(role, f"a directory of role {role!r}")
 
 
 def _require_same(journal: Cookie, ledgers: Cookie, directory: Path) -> None:

@@ -158,8 +158,7 @@ class SimulatedBookie:
             return bool(lost)
         if record.msg != MISSING_FILE or not isinstance(record.args, tuple):
             return False
-        path = record.args[0]
-        return isinstance(path, Path) and path.name in lost
+        return any(name in str(record.args[0]) for name in lost)
 
     # ---- life and death
 

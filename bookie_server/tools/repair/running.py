@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bookie_server.control.messages import Command, Request
 from bookie_server.cookie import read_cookie
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.storage.config import StorageConfig
+from bookie_server.tools.inspection import space_of
 from bookie_server.tools.running_bookie import ask_running
 from ledger.errors import BookieUnavailableError
 from ledger.printing import Row, print_facts, print_table, with_times
@@ -30,12 +32,15 @@ def running_facts(config: StorageConfig) -> Row | None:
         return None
     disk = SystemDisk()
     cookie = read_cookie(disk, config.ledger_directory)
-    total, free = disk.free_space(config.ledger_directory)
+    working, failed = status["ledger_dirs"], status["failed_ledger_dirs"]
+    # The bookie may not have noticed yet that one is missing.
+    total, free = space_of(disk, [path for path in map(Path, working) if path.exists()])
     return {
         "bookie": None if cookie is None else cookie.bookie_id,
         "cluster": None if cookie is None else cookie.instance_id,
         "journal_dir": str(config.journal_directory),
-        "ledger_dir": str(config.ledger_directory),
+        "ledger_dir": ", ".join(working),
+        "failed_ledger_dir": ", ".join(failed) or None,
         "state": "read-only" if status["read_only"] else "writable",
         "in_limbo": status["in_limbo"],
         "total_bytes": total,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,8 @@ def test_a_directory_that_fails_is_given_up_and_its_copies_are_made_again(
     after = write(metadata)
     eventually(lambda: listed_bookies(metadata)[0]["state"] == "writable")
     assert verdicts(metadata, after) == {Verdict.COMPLETE: ENTRIES}
+    shown = running_info(bookie)
+    assert (shown["ledger_dir"], shown["failed_ledger_dir"]) == (str(bookie.data / "ledgers"), str(more))
     bookie.kill()
     [failed] = [each for each in bookie.warnings if "has failed" in each]
     assert failed.startswith(f"ledger directory {more} has failed, and no more is written to it")
@@ -118,7 +122,9 @@ def test_a_directory_that_fails_is_given_up_and_its_copies_are_made_again(
     with autorecovery(metadata):
         eventually(lambda: verdicts(metadata, before) == {Verdict.COMPLETE: ENTRIES})
     bookie.kill()
-    assert "is missing, and the index leads into it" in bookie.errors
+    assert (
+        f".log of {bookie.data / 'ledgers'}, {more} is missing, and the index leads into it" in bookie.errors
+    )
 
     more.with_name("taken away").rename(more.with_name("back"))
     bookie.options = directories(bookie, "back")
@@ -205,6 +211,24 @@ def test_offline_commands_ask_for_every_directory(metadata: str, tmp_path: Path)
     done = run_bookie("format", "--yes", "--metadata", metadata, "--data", str(bookie.data), *bookie.options)
     assert done.returncode == 0, done.stderr
     assert not list((bookie.data / "more").iterdir())
+
+
+def running_info(bookie: BookieProcess) -> Any:
+    found = run_bookie("info", "--data", str(bookie.data), "-o", "json")
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout)
+
+
+def test_a_running_bookie_shows_all_of_them_and_counts_a_disk_once(metadata: str, tmp_path: Path) -> None:
+    bookie = BookieProcess(metadata, tmp_path / "bookie", storage=STORAGE)
+    bookie.options = directories(bookie, "more")
+    bookie.start()
+    shown = running_info(bookie)
+    assert bookie.terminate() == 0
+    assert shown["ledger_dir"] == f"{bookie.data / 'ledgers'}, {bookie.data / 'more'}"
+    assert shown["failed_ledger_dir"] is None
+    numbers = os.statvfs(tmp_path)
+    assert shown["total_bytes"] <= numbers.f_blocks * numbers.f_frsize
 
 
 def test_the_settings_file_has_a_list(metadata: str, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_wrong_use_is_exit_code_2_and_one_sentence(arguments: list[str], says: s
         ("check_percentage = 101", "check_percentage must be 0 to 100, got 101"),
         ("poll_s = 0", "poll_s must be positive and finite, got 0"),
         ("ledgers_at_once = true", "setting ledgers_at_once must be a whole number, got True"),
-        ("bandwidth = 7", "unknown name 'bandwidth' in the [repair]"),
+        ("bandwidth = 7", "unknown name 'bandwidth' in the table [repair]"),
     ],
 )
 def test_wrong_settings_of_repair_are_refused(tmp_path: Path, table: str, says: str) -> None:
@@ -109,6 +109,11 @@ def test_info_asks_a_running_bookie(bookie: BookieProcess) -> None:
     facts = json.loads(done.stdout)
     assert facts["total_bytes"] > facts["free_bytes"] > 0
     assert facts["in_limbo"] is False
+
+
+def test_info_takes_an_address_or_directories(tmp_path: Path) -> None:
+    done = run_bookie("info", "127.0.0.1:3181", "--data", str(tmp_path))
+    assert done.returncode == 2 and "not both" in done.stderr
 
 
 def test_info_of_an_unknown_bookie_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> None:
