@@ -16,6 +16,7 @@ from ledger.errors import (
     RecordNotFoundError,
 )
 from ledger.metadata.errors import ClusterInUseError
+from ledger.metadata.refusals import no_cluster
 from ledger.metadata.store import MetadataStore
 from ledger.printing import counted
 
@@ -47,10 +48,10 @@ class Contents:
 
 
 def read_instance_id(metadata: str) -> str:
-    """The cluster's instance id. RecordNotFoundError, MetadataUnavailableError."""
+    """The cluster's instance id. MetadataUnavailableError: there is no cluster, or the store does not respond."""
 
     async def read(store: MetadataStore) -> str:
-        return await store.instance_id()
+        return await _instance_id(store)
 
     return with_store(metadata, read)
 
@@ -94,10 +95,12 @@ def nuked(metadata: str, instance_id: str | None, *, force: bool) -> str:
 
     Raises:
         ConfigurationError: neither an instance id nor force, or both.
-        RecordNotFoundError, MetadataUnavailableError: there is no cluster.
+        MetadataUnavailableError: there is no cluster, or the store does not respond.
         LayoutMismatchError: another cluster is there.
         ClusterInUseError: bookies are registered.
     """
+    if instance_id == "":
+        raise ConfigurationError("--instance-id is empty: give what `bookie instance-id` prints")
     if force == (instance_id is not None):
         raise ConfigurationError(
             "give either --instance-id with what `bookie instance-id` prints, or --force to remove whatever cluster is "
@@ -106,11 +109,19 @@ def nuked(metadata: str, instance_id: str | None, *, force: bool) -> str:
 
     async def run(store: MetadataStore) -> str:
         # Nothing is counted: what an interrupted removal has left could not be listed.
-        removed = await store.instance_id() if instance_id is None else instance_id
+        found = await _instance_id(store)
+        removed = found if instance_id is None else instance_id
         await store.nuke_cluster(removed)
         return f"removed cluster {removed} from {store.uri}"
 
     return with_store(metadata, run)
+
+
+async def _instance_id(store: MetadataStore) -> str:
+    try:
+        return await store.instance_id()
+    except RecordNotFoundError:
+        raise no_cluster(store.uri) from None
 
 
 async def _contents(store: MetadataStore) -> Contents:

@@ -54,8 +54,8 @@ def damaged(path: str, reason: str) -> MetadataStoreDamagedError:
 
 def missing(path: str) -> MetadataUnavailableError:
     return MetadataUnavailableError(
-        f"there is no metadata store at {path}: check the address, or start a cluster with "
-        f"'dlog standalone --data DIR'",
+        f"there is no metadata store at {path}: check the address, or make a cluster with "
+        f"'bookie init-cluster' or 'dlog standalone --data DIR'",
         path=path,
     )
 

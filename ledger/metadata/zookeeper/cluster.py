@@ -123,6 +123,12 @@ class Cluster:
         while True:
             missing = await self._missing()
             if self._paths.instance_id not in missing or self._paths.layout not in missing:
+                if self._paths.available in missing:
+                    raise AlreadyExistsError(
+                        "the metadata store has what an interrupted `bookie nuke-cluster` left of a cluster: run it "
+                        "again first",
+                        key="INSTANCEID",
+                    )
                 raise AlreadyExistsError(
                     "the metadata store holds a cluster already: use it as it is, or give another address",
                     key="INSTANCEID",

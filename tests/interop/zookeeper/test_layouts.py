@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from ledger.errors import ConfigurationError, LayoutMismatchError, MetadataFormatError, RecordNotFoundError
+from ledger.errors import (
+    AlreadyExistsError,
+    ConfigurationError,
+    LayoutMismatchError,
+    MetadataFormatError,
+    RecordNotFoundError,
+)
 from ledger.metadata.drivers import open_store
 from ledger.metadata.format.cookie import decode_cookie, encode_cookie
 from ledger.metadata.repair_store import UnderReplicated
@@ -354,6 +360,8 @@ async def test_a_nuke_that_stopped_in_the_middle_is_run_again(place: Place) -> N
     await store.create_ledger(LedgerId(1), new_metadata())
     for path in ("/available/readonly", "/available", "/LAYOUT"):
         place.raw.delete(place.root + path)
+    with pytest.raises(AlreadyExistsError, match="an interrupted `bookie nuke-cluster` left of a cluster"):
+        await store.init_cluster()
     await store.nuke_cluster(await store.instance_id())
     assert place.raw.exists(place.root) is None
     await store.init_cluster()

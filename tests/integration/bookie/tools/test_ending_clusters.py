@@ -129,13 +129,14 @@ def test_a_cluster_is_removed_if_its_instance_id_is_given(stopped: BookieProcess
     there, last = instance_id(uri), next_ledger(uri)
     assert "give either --instance-id" in run(uri, "nuke-cluster", code=2)
     assert "give either --instance-id" in run(uri, "nuke-cluster", "--force", "--instance-id", there, code=2)
+    assert "--instance-id is empty" in run(uri, "nuke-cluster", "--instance-id", "", code=2)
     wrong = run(uri, "nuke-cluster", "--instance-id", "another", code=2)
     assert f"this is cluster {there}, not another: nothing was removed" in wrong
     assert left(uri) == (1, 1, 1)
     done = run(uri, "nuke-cluster", "--instance-id", there)
     assert done.startswith(f"removed cluster {there} from ")
-    assert "no cluster is initialised here" in run(uri, "instance-id", code=1)
-    assert "no cluster is initialised here" in run(uri, "nuke-cluster", "--force", code=1)
+    assert "holds no cluster yet" in run(uri, "instance-id", code=1)
+    assert "holds no cluster yet" in run(uri, "nuke-cluster", "--force", code=1)
     run(uri, "init-cluster")
     assert instance_id(uri) != there and left(uri) == (0, 0, 0)
     assert next_ledger(uri) > last
@@ -148,4 +149,4 @@ def test_no_force_removes_a_cluster_whose_bookies_run(running: BookieProcess) ->
     assert left(uri) == (1, 1, 1)
     assert running.terminate() == 0
     run(uri, "nuke-cluster", "--force")
-    assert "no cluster is initialised here" in run(uri, "instance-id", code=1)
+    assert "holds no cluster yet" in run(uri, "instance-id", code=1)
