@@ -40,6 +40,25 @@ def test_data_on_the_command_line_replaces_the_places_of_the_file() -> None:
     assert make_config(file, {"data": "/c"}).storage.journal_directory == Path("/c/journal")
 
 
+def test_several_ledger_directories_are_a_list_and_the_first_one_has_the_index() -> None:
+    file = {
+        "metadata": "memory:x",
+        "journal_dir": "/j",
+        "ledger_dir": ["/a", "/b"],
+        "lost_ledger_dir": ["/c"],
+    }
+    storage = make_config(file, {"ledger_dir": [], "lost_ledger_dir": None}).storage
+    assert storage.ledger_directories == (Path("/a"), Path("/b"))
+    assert storage.lost_ledger_directories == (Path("/c"),)
+    given = {"data": Path("/d"), "ledger_dir": [Path("/e"), Path("/f")]}
+    storage = make_config(file, given).storage
+    assert storage.journal_directory == Path("/d/journal"), "--data is in place of both kinds in the file"
+    assert storage.ledger_directories == (Path("/e"), Path("/f")), "and not of what is given next to it"
+    assert storage.lost_ledger_directories == (Path("/c"),)
+    storage = make_config(file, {"data": Path("/d")}).storage
+    assert storage.ledger_directories == (Path("/d/ledgers"),)
+
+
 def test_relative_places_become_absolute() -> None:
     assert config(data="here").storage.ledger_directory == Path.cwd() / "here" / "ledgers"
 
@@ -76,6 +95,10 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"metadata": ["a"]}, "setting metadata must be a string"),
         ({"data": 7}, "setting data must be the path of a directory, got 7"),
         ({"ledger_dir": ""}, "setting ledger_dir must be the path of a directory, got ''"),
+        ({"ledger_dir": ["/a", ""]}, "setting ledger_dir must be the path of a directory, got ''"),
+        ({"ledger_dir": [["/a"]]}, r"setting ledger_dir must be the path of a directory, got \['/a'\]"),
+        ({"journal_dir": ["/a"]}, r"setting journal_dir must be the path of a directory, got \['/a'\]"),
+        ({"ledger_dir": ["/a", "/b", "/a"]}, "two of them are /a"),
         ({"gc_interval_s": float("nan")}, "setting gc_interval_s must be a number, got nan"),
         ({"gc_interval_s": 10**400}, "setting gc_interval_s must be a number, got 1000"),
         ({"limits": {"idle_s": "long"}}, "setting idle_s must be a number, got 'long'"),

@@ -14,6 +14,7 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import CookieMismatchError, DirectoryInUseError, DiskFailedError, DiskFullError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.tools.stopped_bookie import exclusively
 from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.bookie.storage import small_config
 from tests.helpers.crash.identity_scenarios import CONFIG, WITH_MORE, Known, new_known, start
@@ -161,3 +162,26 @@ def test_one_directory_under_two_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").unlink()
     for each in lock_directories(disk, config):
         each.release()
+
+
+def test_offline_commands_ask_for_each_directory_that_is_not_given_up() -> None:
+    async def main() -> None:
+        disk, _ = await started_once(WITH_BOTH)
+        with exclusively(disk, replace(WITH_BOTH, more_ledger_directories=(OTHER, MORE)), to_change=True):
+            pass
+        with exclusively(disk, WITHOUT_MORE, to_change=True):
+            pass
+        with (
+            pytest.raises(
+                CookieMismatchError, match=r"lists 3 ledger directories, .* and 2 of them are given"
+            ),
+            exclusively(disk, replace(WITHOUT_MORE, lost_ledger_directories=())),
+        ):
+            pass
+        swapped = replace(
+            WITH_BOTH, ledger_directory=MORE, more_ledger_directories=(WITH_BOTH.ledger_directory, OTHER)
+        )
+        with pytest.raises(CookieMismatchError, match="has the cookie of the"), exclusively(disk, swapped):
+            pass
+
+    run_virtual(main())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bookie_server.disk.disk import DiskFile
 from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
 from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.compaction.run import CompactionRun
@@ -52,14 +54,21 @@ async def filled(storage: LedgerStorage, rounds: range, ledger_id: int = 1) -> N
 
 def cannot_be_measured(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, *directories: Path) -> None:
     """As of a disk that is taken out: what was opened before may still be written to."""
-    measured = disk.free_space
+    fails(disk, monkeypatch, "free_space", lambda path: path.parent in directories)
 
-    def free_space(directory: Path) -> tuple[int, int]:
-        if directory.parent in directories:
-            raise DiskFailedError(f"cannot measure {directory}", path=directory, missing=True)
-        return measured(directory)
 
-    monkeypatch.setattr(disk, "free_space", free_space)
+def fails(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, call: str, is_meant: Callable[[Path], bool]
+) -> None:
+    """Whatever this call of the disk is asked for paths that are meant."""
+    sound = getattr(disk, call)
+
+    def failing(path: Path) -> Any:
+        if is_meant(path):
+            raise DiskFailedError(f"cannot {call} {path}", path=path, missing=False)
+        return sound(path)
+
+    monkeypatch.setattr(disk, call, failing)
 
 
 async def all_found(storage: LedgerStorage, rounds: int, ledger_id: int = 1) -> bool:
@@ -412,14 +421,7 @@ def test_an_id_is_given_only_if_every_directory_can_be_listed(monkeypatch: pytes
         await filled(storage, range(1))
         await storage.close()
         disk.create(MORE[0] / "entry-logs" / f"{2:016x}.log").close()
-        listed = disk.list
-
-        def list_names(directory: Path) -> list[str]:
-            if directory == MORE[0] / "entry-logs":
-                raise DiskFailedError(f"cannot list {directory}", path=directory, missing=False)
-            return listed(directory)
-
-        monkeypatch.setattr(disk, "list", list_names)
+        fails(disk, monkeypatch, "list", lambda path: path == MORE[0] / "entry-logs")
         with pytest.raises(DiskFailedError, match="cannot list"):
             await opened(disk, MORE[:1])
 
@@ -464,17 +466,139 @@ def test_no_index_is_rebuilt_while_a_directory_has_failed(monkeypatch: pytest.Mo
         await filled(storage, range(1), 2)
         hidden = MORE[0] / "entry-logs"
         for name in ("list", "exists", "open_read"):
-            sound = getattr(disk, name)
-
-            def failing(path: Path, sound: Any = sound) -> Any:
-                if hidden in (path, path.parent):
-                    raise DiskFailedError(f"cannot use {path}", path=path, missing=False)
-                return sound(path)
-
-            monkeypatch.setattr(disk, name, failing)
+            fails(disk, monkeypatch, name, lambda path: hidden in (path, path.parent))
+        await storage.remove_dead_logs()  # as far as there is anything to see
         with pytest.raises(StorageError, match="is damaged from 0 to"):
             await storage.rebuild_index()
         assert storage.failed is None and await all_found(storage, 1, 2)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_a_checkpoint_waits_if_one_directory_has_failed_and_all_others_are_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk)
+        cannot_be_measured(disk, monkeypatch, MORE[0])
+        await storage.check_disk()
+        disk.full_directories.update({HOME / "ledgers" / "entry-logs", MORE[1]})
+        with pytest.raises(DiskFullError):
+            await filled(storage, range(1))
+        assert storage.failed is None and not storage.writable
+        disk.full_directories.clear()
+        await storage.check_disk()
+        assert storage.writable and await all_found(storage, 1)
+        await storage.close()
+
+    run_virtual(main())
+
+
+def test_a_directory_that_fails_after_it_was_full_is_no_reason_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was appended there is given up in any case."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        storage._parts.directories._turn = 1
+        file = MORE[0] / "entry-logs" / f"{1:016x}.log"
+        made = disk.create
+
+        def create(path: Path) -> DiskFile:
+            found = made(path)
+            if path == file:
+                monkeypatch.setattr(found, "preallocate", preallocate)
+            return found
+
+        def preallocate(_offset: int, _size: int) -> None:
+            raise DiskFullError(f"no space left in {file}", path=file)
+
+        monkeypatch.setattr(disk, "create", create)
+        fails(disk, monkeypatch, "remove", lambda path: path == file)
+        await filled(storage, range(2))
+        assert list(storage.failed_directories) == [MORE[0]] and storage.failed is None
+        assert logs(disk, MORE[0]) == [1] and logs(disk, HOME / "ledgers") == [2, 3]
+        assert await all_found(storage, 2)
+        await storage.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("kind", ["write_error", "sync_error"])
+def test_the_log_that_a_start_goes_on_with_may_fail_with_its_directory(kind: Any) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1], entry_log_bytes_max=64 * 1024)
+        storage._parts.directories._turn = 1
+        await filled(storage, range(1))
+        await storage.close()
+        storage = await opened(disk, MORE[:1], entry_log_bytes_max=64 * 1024)
+        disk.faults.arm(kind, str(MORE[0] / "entry-logs"))
+        await filled(storage, range(1, 3))
+        assert list(storage.failed_directories) == [MORE[0]] and storage.failed is None
+        assert (logs(disk, HOME / "ledgers"), logs(disk, MORE[0])) == ([2], [1])
+        assert await all_found(storage, 3)
+        await storage.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("call", ["create", "remove_large", "rename"])
+def test_whatever_a_compaction_does_in_a_directory_may_fail(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To remove what it has copied is asked for after the copying has failed."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        for each in range(4):
+            for ledger_id in (1, 2):
+                await filled(storage, range(each, each + 1), ledger_id)
+        await durable(lambda done: storage.delete_ledger(2, done))
+        await storage.checkpoint()
+        await storage.remove_dead_logs()
+        storage._parts.directories._turn = 1
+        copied = MORE[0] / "entry-logs" / "compaction.tmp"
+        if call == "rename":
+            renamed = disk.rename
+
+            def rename(source: Path, target: Path) -> None:
+                if source == copied:
+                    raise DiskFailedError(f"cannot rename {source}", path=source, missing=False)
+                renamed(source, target)
+
+            monkeypatch.setattr(disk, "rename", rename)
+        else:
+            fails(disk, monkeypatch, call, lambda path: path == copied)
+        if call == "remove_large":
+            disk.faults.arm("write_error", str(copied))
+        await storage.compact(COMPACTED_BELOW)
+        assert list(storage.failed_directories) == [MORE[0]] and storage.failed is None
+        assert await all_found(storage, 4)
+        await storage.close()
+        assert not disk.open_files()
+
+    run_virtual(main())
+
+
+def test_garbage_that_cannot_be_removed_fails_its_directory_and_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(3))
+        await durable(lambda done: storage.delete_ledger(1, done))
+        await filled(storage, range(2), 2)
+        fails(disk, monkeypatch, "remove_large", lambda path: path.parent.parent == MORE[0])
+        assert await storage.remove_dead_logs() == 2
+        assert list(storage.failed_directories) == [MORE[0]] and storage.failed is None
+        assert logs(disk, MORE[0]) == [2, 4]
         await storage.close()
 
     run_virtual(main())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,9 @@ from bookie_server.storage.index import Index
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.scrub.file_walk import UnindexedBlock
 from bookie_server.storage.scrub.marking import RepairMarks
+from bookie_server.storage.scrub.record import ScrubPass
 from bookie_server.storage.scrub.scrubber import Scrubber, ScrubConfig
+from bookie_server.storage.scrub.walk import BEGINNING, Position
 from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import SystemEnvironment
@@ -304,6 +306,36 @@ def scrubber_of(storage: LedgerStorage, home: Path) -> Scrubber:
     paths, config = StoragePaths.of(small_config(home)), ScrubConfig(interval_s=3600.0, bytes_per_s=2**40)
     marks = cast(RepairMarks, NoMarks())
     return Scrubber(storage, SystemDisk(), paths, marks, config, SystemEnvironment())
+
+
+def test_a_pass_that_is_asked_for_during_another_one_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that one has found sound already may not be so any more."""
+    began: list[int] = []
+    check_index = Scrubber._check_index
+
+    async def asking(scrubber: Scrubber, current: ScrubPass, position: Position) -> Any:
+        if position == BEGINNING:
+            began.append(len(began))
+            if len(began) == 1:
+                scrubber.scrub_soon()
+        return await check_index(scrubber, current, position)
+
+    monkeypatch.setattr(Scrubber, "_check_index", asking)
+
+    async def main() -> None:
+        storage = await filled(tmp_path)
+        scrubber = scrubber_of(storage, tmp_path)
+        first = await scrubber.scrub_now()
+        async with asyncio.timeout(30.0):
+            while len(began) < 2 or scrubber.record.last in (None, first):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert not scrubber._asked.is_set(), "one pass was asked for"
+        await scrubber.close()
+        await storage.close()
+
+    run(main)
 
 
 def test_a_scrubber_reports_what_it_has_restored_and_what_it_has_not(
