@@ -228,7 +228,7 @@ def test_the_life_of_a_cluster_by_either_side(
     bookie("start", *data, "--port", "0").must_fail(1, "has no cluster", "bookie init-cluster")
     raw.delete(f"{root}-records", recursive=True)
     shell(conf, "initnewcluster")
-    assert bookie("ls", "--metadata", uri).must_succeed() == "bookie  address  state\n"
+    assert bookie("ls", "--metadata", uri).must_succeed() == "bookie  address  state  in limbo\n"
 
 
 # ---- our commands, Apache's bookies

@@ -181,7 +181,7 @@ def test_offline_commands_ask_for_each_directory_that_is_not_given_up() -> None:
         swapped = replace(
             WITH_BOTH, ledger_directory=MORE, more_ledger_directories=(WITH_BOTH.ledger_directory, OTHER)
         )
-        with pytest.raises(CookieMismatchError, match="has the cookie of the"), exclusively(disk, swapped):
+        with pytest.raises(CookieMismatchError, match="has the cookie of"), exclusively(disk, swapped):
             pass
 
     run_virtual(main())

@@ -21,7 +21,7 @@ def test_events_come_at_their_part_of_the_run(minutes: float, seconds: list[floa
 def test_an_hour_has_the_defaults_but_for_what_is_stated() -> None:
     settings = Schedule(60).bookie_config()
     home = Path("/srv")
-    defaults = StorageConfig(journal_directory=home, ledger_directory=home)
+    defaults = StorageConfig(journal_directory=home / "journal", ledger_directory=home / "ledgers")
     differ = {name for name, value in settings["storage"].items() if value != getattr(defaults, name)}
     assert differ == {"entry_log_bytes_max"}
     assert all(value == getattr(RepairConfig(), name) for name, value in settings["repair"].items())
@@ -32,6 +32,8 @@ def test_a_bookie_and_repair_take_the_settings(minutes: float, tmp_path: Path) -
     path = tmp_path / "hour.toml"
     Schedule(minutes).write_bookie_config(path)
     settings = tomllib.loads(path.read_text())
-    StorageConfig(journal_directory=tmp_path, ledger_directory=tmp_path, **settings["storage"])
+    StorageConfig(
+        journal_directory=tmp_path / "journal", ledger_directory=tmp_path / "ledgers", **settings["storage"]
+    )
     RepairConfig(**settings["repair"])
     assert settings["gc_interval_s"] == settings["gc_grace_s"] == minutes

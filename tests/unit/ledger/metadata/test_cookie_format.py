@@ -160,8 +160,8 @@ def test_a_cookie_that_could_not_be_read_again_is_not_written() -> None:
         more = tuple(f"/disk-{number}/{'ü' * 1000}" for number in range(count))
         return Cookie(bookie_id=BookieId("a:1"), journal_dirs=("/journal",), ledger_dirs=("/ledgers", *more))
 
-    assert decode_cookie(encode_cookie(having(8))) == having(8)
+    assert decode_cookie(encode_cookie(having(32))) == having(32)
     with pytest.raises(
-        InvalidNameError, match=r"with 11 directories takes 7\d{4} bytes, above the limit of 65536"
+        InvalidNameError, match=r"with 35 directories takes 6\d{4} bytes, above the limit of 65536"
     ):
-        encode_cookie(having(9))
+        encode_cookie(having(33))
