@@ -112,6 +112,10 @@ def test_the_loop_ends_although_an_interrupted_call_holds_the_lock() -> None:
                     crossing._append((b"one", None, ()), None, 3, Pending(crossing._board))
 
         in_a_thread(work)
+        assert not crossing._calls
+        client._thread.run_within(
+            GUARD_S / 2, "the end", crossing.drain
+        )  # the loop may be looking for the call still
         assert crossing.empty
 
 
