@@ -136,8 +136,8 @@ def _directories(merged: Mapping[str, Any]) -> tuple[Path, list[Path]]:
     data, journal = (_place(name, merged.get(name)) for name in PLACES[:2])
     ledgers = _places("ledger_dir", merged.get("ledger_dir"))
     if data is not None:
-        journal = journal or data.absolute() / "journal"
-        ledgers = ledgers or [data.absolute() / "ledgers"]
+        journal = journal or data / "journal"
+        ledgers = ledgers or [data / "ledgers"]
     if journal is None or not ledgers:
         raise ConfigurationError("no data directory: give --data DIR, or --journal-dir and --ledger-dir")
     return journal, ledgers

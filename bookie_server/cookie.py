@@ -9,7 +9,7 @@ So a bookie that the store knows has all of them, and what is missing was lost.
 
 A bookie may get more ledger directories, which are empty then, and give up one whose disk is lost; never the one with
 the index. Their cookies are written first, the store's last. So a directory that the store does not list was never used
-or was given up, and a directory with entries in it that was given up is refused for ever.
+or was given up, and a directory with entries in it that was given up is always refused.
 
 Protocol: docs/bookkeeper.md#cookies. Pitfall: docs/pitfalls.md#empty-disk-under-an-old-name.
 """

@@ -97,7 +97,7 @@ class Display:
             self._write(line_of(progress, rate.after(now(), progress.copies.payload_bytes)) + "\n")
 
     def _write(self, text: str) -> None:
-        # A reader that has gone does not end hours of copying.
+        # A reader that has left does not end hours of copying.
         with suppress(OSError):
             sys.stderr.write(text)
             sys.stderr.flush()

@@ -65,7 +65,7 @@ QUIET: dict[str, Any] = {
     "cancellers": 0,
     "neighbours": 0,
 }
-"""Nobody beside the writers, readers and administrator of one log: a long run then costs little."""
+"""Only the writers, readers and administrator of one log: a long run then costs little."""
 ALONE: dict[str, Any] = {**QUIET, "writers": 1, "term_s": 1000.0}
 """One writer, that keeps its log."""
 
@@ -91,7 +91,7 @@ SWEPT: dict[str, Any] = {
 }
 """The owner sleeps for longer than a sweep waits and takes, and often between the creation of a ledger and its listing.
 
-Nobody takes the log over meanwhile, so the owner changes the record again when the sweep has barred the ledger.
+No other takes the log over in that time, so the owner changes the record again when the sweep has barred the ledger.
 """
 LATE_LISTINGS: dict[str, Any] = {
     **THREE,
@@ -108,7 +108,7 @@ LATE_LISTINGS: dict[str, Any] = {
         Action(at_s=0.0, kind="metadata_answer_lost", who="metadata", part="writer-0", number=3),
     ),
 }
-"""The owner often hears only after a while that the next ledger is listed, and appends to the one before meanwhile."""
+"""The owner often hears only after a while that the next ledger is listed, and appends to the one before until then."""
 LATE_LACS: dict[str, Any] = {
     **ALL_THREE,
     **ALONE,
@@ -130,7 +130,7 @@ LATE_LACS: dict[str, Any] = {
 }
 """Connections stand still for longer than their writer waits: what it sent there arrives after what went over new ones.
 
-On all bookies at once, so that a reader finds it whomever it asks, and long before the next append.
+On all bookies at once, so that a reader finds it at each that it asks, and long before the next append.
 """
 REFUTED_SYNCS: dict[str, Any] = {
     **THREE,

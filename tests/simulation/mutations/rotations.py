@@ -102,7 +102,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        # It shows when a close fails, so there are many, and nobody takes over meanwhile.
+        # It shows when a close fails, so there are many, and no other takes over until then.
         plan=focused(
             "metadata_unavailable",
             "metadata_request_lost",
