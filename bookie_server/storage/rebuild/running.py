@@ -21,6 +21,7 @@ from itertools import islice
 
 from bookie_server.disk.sectors import read_file_around
 from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
+from bookie_server.journal.files import file_ids
 from bookie_server.storage.background.jobs import StorageJobs
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
@@ -35,7 +36,7 @@ from bookie_server.storage.rebuild.new_index import (
     states_in,
 )
 from bookie_server.storage.segments.log_files import all_log_ids
-from bookie_server.storage.segments.places import is_segment, journal_file_id
+from bookie_server.storage.segments.places import is_segment, journal_file_id, segment_id
 from bookie_server.storage.start.index_directories import put_in_place, remove_old
 from bookie_server.storage.start.opening import Parts
 
@@ -58,7 +59,7 @@ class Rebuild:
         """After a checkpoint of this process."""
         self._parts = parts
         states = self._states()
-        self._lost = self._lost_logs()
+        self._lost = self._lost_files()
         self._deleted = deleted_in(states.records)
         self._ledgers: set[int] = set()
         """With blocks in the new index."""
@@ -96,15 +97,23 @@ class Rebuild:
                 path=parts.paths.states,
             ) from error
 
-    def _lost_logs(self) -> Collection[int]:
-        """Entry logs of a ledger directory that was given up, and that the old index does not lead into any more: what
-        was there is deleted, or stored elsewhere again. None as long as a directory cannot be listed.
+    def _lost_files(self) -> Collection[int]:
+        """Files that are missing, and that the old index does not lead into: what was there is deleted, or stored
+        elsewhere again. None as long as a directory cannot be listed.
+
+        Their ledger directory was given up, or a full disk kept the states from noting that they were removed.
         """
         parts = self._parts
         with suppress(DiskFailedError, StorageError):
-            lost = parts.state_log.ends().keys() - all_log_ids(parts.disk, parts.paths)
-            return {each for each in lost if not is_segment(each) and not parts.index.leads_into(each)}
+            there = all_log_ids(parts.disk, parts.paths)
+            there.update(map(segment_id, file_ids(parts.disk, parts.paths.journal)))
+            lost = parts.state_log.ends().keys() - there
+            return {each for each in lost if not self._is_in_tail(each) and not parts.index.leads_into(each)}
         return ()
+
+    def _is_in_tail(self, log_id: int) -> bool:
+        """Whether it is a journal file that a start would replay."""
+        return is_segment(log_id) and journal_file_id(log_id) >= self._parts.checkpointer.mark.file_id
 
     # ---- reading
 
@@ -126,12 +135,12 @@ class Rebuild:
 
     def _rest(self) -> list[LogPart]:
         """What the files have and the new index lacks."""
-        mark, rest = self._parts.checkpointer.mark, list[LogPart]()
+        rest: list[LogPart] = []
         for log_id, end in sorted(self._parts.state_log.ends().items()):
             if log_id in self._lost:
                 continue
             start = self._ends.get(log_id, 0)
-            if end == NOT_KNOWN and is_segment(log_id) and journal_file_id(log_id) >= mark.file_id:
+            if end == NOT_KNOWN and self._is_in_tail(log_id):
                 raise StorageError(
                     f"the index stays as it is: journal file {journal_file_id(log_id):x} is still written to, and was "
                     "before this bookie noted where blocks end; repeat when the journal is in its next file"

@@ -257,6 +257,35 @@ def test_the_old_index_stays_if_a_file_is_damaged(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_removed_file_that_a_full_disk_kept_from_being_noted_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ledgers are deleted. What the old index leads into is missed, whatever the reason is."""
+
+    def full(_states: StateLog, _log_ids: object) -> None:
+        raise DiskFullError("no space left", path=tmp_path)
+
+    async def main() -> None:
+        storage = await filled(tmp_path)
+        for ledger_id in (1, 2, 3):
+            await durable(partial(storage.delete_ledger, ledger_id))
+        for _ in range(4):  # the journal goes on to other files
+            await add(storage, storage.ledger(5) or storage.create_ledger(5, KEY), range(EACH * ROUNDS))
+            await storage.checkpoint()
+        with monkeypatch.context() as context:
+            context.setattr(StateLog, "forget_logs", full)
+            assert await storage.remove_dead_logs()
+        assert (await storage.rebuild_index()).entries >= COUNT
+        assert await found_ids(storage, 5, COUNT) == list(range(COUNT))
+        parts = storage._parts
+        path_of(parts.disk, parts.paths, next(iter(parts.index.intervals(5))).log_id).unlink()
+        with pytest.raises(StorageError, match="is damaged from 0 to"):
+            await storage.rebuild_index()
+        await storage.close()
+
+    asyncio.run(main())
+
+
 def test_the_old_index_stays_if_a_state_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Rebuild._states
 
