@@ -371,6 +371,52 @@ BUGS = (
             ("return", "return False and"),
         ),
     ),
+    _bug(
+        "removed-entry-log-not-durable-at-a-start",
+        "The id of an entry log that was removed is given again only if no power cut can bring the old one back.",
+        edit(
+            "bookie_server.storage.start.opening:open_parts",
+            (
+                "for directory in (paths.journal, paths.ledgers, *paths.log_directories):",
+                "for directory in (paths.journal, paths.ledgers):",
+            ),
+        ),
+    ),
+    _bug(
+        "id-of-an-entry-log-given-twice",
+        "No entry log gets an id that another one ever had, also if that one was given up.",
+        edit(
+            "bookie_server.storage.entry_logs.entry_log:EntryLogWriter.new_log_id",
+            (
+                "self._last_id += 1",
+                "self._last_id = max([self.end.log_id, *all_log_ids(self._disk, self._paths)]) + 1",
+            ),
+        ),
+    ),
+    _bug(
+        "blocks-of-a-failed-directory-not-written-again",
+        "What a ledger directory has not synced goes to another one, from its beginning.",
+        edit(
+            "bookie_server.storage.entry_logs.entry_log:EntryLogWriter.sync",
+            ("with self._directories", "with suppress(LedgerDirectoryFailedError), self._directories"),
+        ),
+    ),
+    _bug(
+        "part-of-the-blocks-of-a-failed-directory-kept",
+        "After a failed sync nothing is known of the file, so the next blocks go into a new log.",
+        edit(
+            "bookie_server.storage.entry_logs.entry_log:EntryLogWriter.sync",
+            ("with self._directories.may_fail(self._directory):", "with suppress(DiskFailedError):"),
+        ),
+    ),
+    _bug(
+        "full-directory-holds-up-a-checkpoint",
+        "What a full ledger directory cannot take goes into another one that has space.",
+        edit(
+            "bookie_server.storage.checkpoint:Checkpointer._write_where_possible",
+            ("or not self._directories.has_other_than(full)", "or True"),
+        ),
+    ),
 )
 
 NOT_OF_CRASHES: dict[str, str] = {
