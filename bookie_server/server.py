@@ -83,19 +83,24 @@ class BookieServer:
         self._disk = disk
         self._environment = environment
         self._stack = AsyncExitStack()
-        self._connections: Connections | None = None
+        self.connections: Connections | None = None
+        """Of its clients, once they are accepted; read only."""
         self.failed = asyncio.Event()
         """Set when the bookie must stop: its storage has failed, or another process has taken its id. `failure` is the
         reason."""
         self.failure: Exception | None = None
         self.port = config.port
         self.bookie_id = BookieId("")
+        self.instance_id = ""
+        """Of its cluster."""
         self.storage: LedgerStorage | None = None
         """Open while the bookie serves; read only."""
         self.service: BookieService | None = None
         """The service behind its connections, while the bookie serves."""
         self.scrubber: Scrubber | None = None
         """While the bookie serves, if it has one; read only."""
+        self.garbage: GarbageTask | None = None
+        """While the bookie serves; read only."""
 
     async def start(self) -> None:
         """Start the bookie. On return it is registered and accepts connections, and `bookie_id` and `port` are set.
@@ -131,15 +136,15 @@ class BookieServer:
     # ---- the steps
 
     async def _start(self) -> None:
-        instance_id = await self._instance_id()
+        instance_id = self.instance_id = await self._instance_id()
         await self._lock_directories()
         listener = await self._bind()
         self.bookie_id = self._config.identity(self.port)
         await self._prove_identity(instance_id)
         storage = await self._open_storage()
         service = self.service = self._make_service(storage)
-        self._connections = Connections(self._config.limits, service)
-        self._stack.push_async_callback(_close_connections, self._connections, storage)
+        self.connections = Connections(self._config.limits, service)
+        self._stack.push_async_callback(_close_connections, self.connections, storage)
         claim(listener, self._config.host, self.port)
         # No other bookie can begin to serve here any more, so what is not registered now is not served here.
         await await_no_other(self._store, self._own_info(), REGISTER_S)
@@ -148,8 +153,8 @@ class BookieServer:
         collector = GarbageCollector(
             storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
         )
-        garbage = GarbageTask(collector, self._store, instance_id, self._config.gc_interval_s)
-        self._stack.push_async_callback(garbage.close)
+        self.garbage = GarbageTask(collector, self._store, instance_id, self._config.gc_interval_s)
+        self._stack.push_async_callback(self.garbage.close)
         compaction = CompactionTask(storage, self._config.storage)
         self._stack.push_async_callback(compaction.close)
         marks = RepairMarks(self._store, self.bookie_id, self._environment)
@@ -238,8 +243,8 @@ class BookieServer:
         return await bind(self._config.host, port, self._accept)
 
     def _accept(self) -> asyncio.BufferedProtocol:
-        assert self._connections is not None, "nothing is accepted before step 4"
-        return self._connections.make()
+        assert self.connections is not None, "nothing is accepted before step 4"
+        return self.connections.make()
 
     async def _prove_identity(self, instance_id: str) -> None:
         cookie = self._cookie(instance_id)

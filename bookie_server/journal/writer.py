@@ -112,6 +112,10 @@ class Journal:
         self.durable = files.position
         """Every record before this position is durable; learned on the loop."""
         self.queued_bytes = 0
+        self.appended_bytes = 0
+        """All that it was given since it was opened."""
+        self.groups = 0
+        """Groups that it has written, each with one sync, or failed to."""
 
     # ---- on the loop
 
@@ -152,6 +156,7 @@ class Journal:
 
     def _append(self, item: _Item) -> None:
         self.queued_bytes += item.queued_bytes
+        self.appended_bytes += item.queued_bytes
         self._queue.append(item)
         # The worker clears the flag before it takes items. So an item queued while the flag is set is taken
         # by the job that is already on its way, and at most one job waits for the running sync.
@@ -164,6 +169,7 @@ class Journal:
         if group is None:  # the worker itself broke down
             self._fail(error or StorageClosedError("the journal's worker has stopped"))
             return
+        self.groups += 1
         self.durable = group.position
         self._fulls_known = group.fulls
         if group.error is not None and not isinstance(group.error, DiskFullError):

@@ -302,6 +302,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._unsent > LIGHT_BYTES and self._host.answer_budget.refused
 
     @property
+    def sent_bytes(self) -> int:
+        """Bytes of responses so far, also those that the peer has not taken."""
+        return self._written
+
+    @property
     def unsent_bytes(self) -> int:
         """What its answers hold that it has not taken, as last counted."""
         return self._unsent

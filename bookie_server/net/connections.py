@@ -42,6 +42,8 @@ class Connections:
         self._per_address: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._refusals_due = 0.0
+        self._sent_before = 0
+        """Bytes of responses over connections that are closed."""
         self._bad_peers = BadPeers()
         self._relief: asyncio.TimerHandle | None = None
         self._room: asyncio.Task[None] | None = None
@@ -52,6 +54,11 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of responses over all connections so far."""
+        return self._sent_before + sum(each.sent_bytes for each in self._open)
 
     def make(self) -> ClientConnection:
         """A connection for a socket that was just accepted."""
@@ -79,6 +86,7 @@ class Connections:
         if connection not in self._open:
             return
         del self._open[connection]
+        self._sent_before += connection.sent_bytes
         self._per_address[connection.address] -= 1
         if not self._per_address[connection.address]:
             del self._per_address[connection.address]

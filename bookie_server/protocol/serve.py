@@ -110,6 +110,7 @@ def _forced(peer: Peer, encoder: ForceEncoder, status: Status) -> None:
 
 
 def _read(peer: Peer, request: Read | BatchRead) -> None:
+    peer.service.read_requests += 1
     if request.fence_key is None:
         _read_ledger(peer, request, peer.service.readable(request.ledger_id, request.entry_id))
     else:

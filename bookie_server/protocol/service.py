@@ -76,6 +76,8 @@ class BookieService:
         self.watchers = watchers
         self.writability = Writability()
         self.damage = DamageReports()
+        self.read_requests = 0
+        """Reads of an entry or a batch that were asked for, long polls apart."""
         self._environment = environment
 
     def wall_ms(self) -> int:

@@ -32,6 +32,8 @@ class DamageReports:
     _known: set[Path | None] = field(default_factory=set)
     _more: Counter[Path | None] = field(default_factory=Counter)
     _due: float = 0.0
+    failed_reads: int = 0
+    """All that it was told of."""
 
     def note(self, error: LogStoreError) -> None:
         """A read ended with this error. What other modules report is left to them: index, limbo, no descriptors."""
@@ -39,6 +41,7 @@ class DamageReports:
             return
         if isinstance(error.__cause__, TooManyFilesError):
             return
+        self.failed_reads += 1
         path = error.path
         if path in self._known:
             self._more[path] += 1

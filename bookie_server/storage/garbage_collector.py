@@ -161,6 +161,10 @@ class GarbageTask:
         self._store = store
         self._instance_id = instance_id
         self._interval_s = interval_s
+        self.passes = self.failed_passes = 0
+        """In this process; a failed one ended early, and is repeated."""
+        self.ledgers_waiting = 0
+        """Missing from the metadata, and not deleted by the last pass."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -173,6 +177,7 @@ class GarbageTask:
             try:
                 await self._pass()
             except LogStoreError as error:
+                self.failed_passes += 1
                 logger.warning("garbage collection failed, retrying: %s", error)
 
     async def _pass(self) -> None:
@@ -180,6 +185,8 @@ class GarbageTask:
             logger.error("%s now has another cluster: nothing is deleted", self._store.uri)
             return
         done = await self._collector.collect()
+        self.passes += 1
+        self.ledgers_waiting = done.waiting
         if done.error is not None:
             raise done.error
         if done.deleted or done.removed_logs:

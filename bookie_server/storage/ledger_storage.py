@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from operator import lt
 from pathlib import Path
@@ -47,7 +48,7 @@ from bookie_server.storage.repeated_adds import compare_run, report_conflicts
 from bookie_server.storage.scrub.block_files import BlockFile
 from bookie_server.storage.scrub.file_walk import FileWalk, UnindexedBlock
 from bookie_server.storage.scrub.walk import BlockWalk
-from bookie_server.storage.segments.places import segment_id
+from bookie_server.storage.segments.places import is_segment, segment_id
 from bookie_server.storage.start.journal_recovery import keep_explicit_lac
 from bookie_server.storage.start.opening import Parts, open_parts
 from bookie_server.storage.stored_entry import EntryRun, StoredEntry
@@ -67,6 +68,32 @@ _LAC_OFFSET = 16
 """Of an entry: after ledger id and entry id."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageCounts:
+    """What a storage holds in memory now, and what it has done since it was opened."""
+
+    journal_queued_bytes: int
+    journal_appended_bytes: int
+    journal_groups: int
+    """Group commits, each one sync."""
+    cached_bytes: int
+    """Accepted and not yet in an entry log, with their overhead in memory."""
+    entries_added: int
+    """Accepted ones; a repeated add does not count."""
+    checkpoints: int
+    entry_logs: int | None
+    """Entry logs with blocks; None until the first checkpoint."""
+    journal_files: int | None
+    """The same for journal files with entries that are written once."""
+    ledgers_deleted: int
+    files_removed: int
+    """Entry logs and journal files, by garbage collection and compaction."""
+    compactions: int
+    """Runs, each of which copies what lives in some files."""
+    compacted_bytes: int
+    """Bytes that they have copied."""
+
+
 class LedgerStorage(StorageReads):
     """All ledgers of one bookie."""
 
@@ -80,6 +107,7 @@ class LedgerStorage(StorageReads):
         reader = EntryReader(disk, parts.index, parts.paths, config)
         super().__init__(parts.states, parts.caches, reader)
         self._keyless: set[int] = set()
+        self._entries_added = self._ledgers_deleted = 0
         self._closed = False
         self._room_waiters: list[asyncio.Future[None]] = []
         self.failed: Exception | None = None
@@ -247,6 +275,7 @@ class LedgerStorage(StorageReads):
         if accepted:
             # One item with its own callback: a barrier after it would prove nothing if the item met a full disk.
             self._journal.append_adds(all_lengths, all_entries, partial(on_durable, accepted))
+            self._entries_added += len(all_entries)
         for state, run in late:
             self._add_late(state, run, partial(on_durable, ((state, run),)))
         self._flush_if_full()
@@ -255,6 +284,7 @@ class LedgerStorage(StorageReads):
         """Entries that stay in the journal: the checkpoint of this half of the cache learns where they are."""
         self._advance(state, run.ids[-1], run.entries[-1])
         self._caches.active.put(state.ledger_id, run.ids, run.entries, size)
+        self._entries_added += len(run.ids)
         self._journal.append_blocks(
             LedgerRun(state.ledger_id, run.ids, run.entries),
             size,
@@ -296,6 +326,7 @@ class LedgerStorage(StorageReads):
         if new.ids:
             self._advance(state, new.ids[-1], new.entries[-1])
             self._caches.active.put(state.ledger_id, new.ids, new.entries, sum(map(len, new.entries)))
+            self._entries_added += len(new.ids)
         entries = new.entries + again
         self._journal.append_adds(list(map(len, entries)), entries, on_durable)
 
@@ -403,6 +434,7 @@ class LedgerStorage(StorageReads):
         state = self._states.get(ledger_id) or self._states.create(ledger_id, b"")
         if self._refused(on_durable):
             return
+        self._ledgers_deleted += not state.deleted
         state.deleted, state.explicit_lac = True, None
         self._states.changed(state)
         self._parts.deleted.append(ledger_id)
@@ -467,6 +499,25 @@ class LedgerStorage(StorageReads):
     def failed_directories(self) -> Mapping[Path, Exception]:
         """Ledger directories that this process writes to no more, each with its error."""
         return self._parts.directories.failed
+
+    def counts(self) -> StorageCounts:
+        """Does not block."""
+        logs = self._parts.state_log.known_logs()
+        segments = None if logs is None else sum(map(is_segment, logs))
+        return StorageCounts(
+            journal_queued_bytes=self._journal.queued_bytes,
+            journal_appended_bytes=self._journal.appended_bytes,
+            journal_groups=self._journal.groups,
+            cached_bytes=self.bytes_pending,
+            entries_added=self._entries_added,
+            checkpoints=self._upkeep.checkpoints,
+            entry_logs=None if logs is None or segments is None else len(logs) - segments,
+            journal_files=segments,
+            ledgers_deleted=self._ledgers_deleted,
+            files_removed=self._upkeep.logs_removed,
+            compactions=self._compactor.runs,
+            compacted_bytes=self._compactor.copied_bytes,
+        )
 
     # ---- scrubbing
 

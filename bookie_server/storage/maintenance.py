@@ -94,6 +94,11 @@ class StorageMaintenance:
         return self._full is not None
 
     @property
+    def checkpoints(self) -> int:
+        """How many were completed in this process."""
+        return self._jobs_stored
+
+    @property
     def exhausted(self) -> DiskFullError | None:
         """The error for lack of space while a full disk keeps checkpoint and journal from going on."""
         return self._full if self._journal_full else None

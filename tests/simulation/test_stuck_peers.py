@@ -62,7 +62,7 @@ def test_a_takeover_does_not_wait_for_peers_that_read_nothing(count: int) -> Non
         await asyncio.sleep(1.0)
         for bookie in cluster.bookies:
             assert bookie.server is not None
-            connections = bookie.server._connections
+            connections = bookie.server.connections
             assert connections is not None
             assert connections.answer_budget.unsent_bytes >= 64 * MIB
         loop = asyncio.get_running_loop()

@@ -59,6 +59,10 @@ class Compactor:
         self._logs_removed = logs_removed
         self._damaged: set[int] = set()
         """Files with blocks that cannot be copied: not tried again by this process."""
+        self.runs = 0
+        """That were completed in this process."""
+        self.copied_bytes = 0
+        """By all of them."""
 
     async def compact(self, threshold: float, *, nearly_full: bool) -> Compacted:
         """Copy what lives in files with a smaller live part than this, and remove them.
@@ -103,6 +107,8 @@ class Compactor:
             self._note_damage(run)
         removed = await self._remove_dead_logs()
         done.copied_bytes += run.copied_bytes
+        self.copied_bytes += run.copied_bytes
+        self.runs += 1
         return moved > 0 or removed > 0
 
     def _begin(self, threshold: float, nearly_full: bool, done: Compacted) -> CompactionRun | None:

@@ -8,7 +8,7 @@ the storage worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -85,6 +85,13 @@ class StateLog:
     def ends(self) -> Mapping[int, int]:
         """By file with blocks: where these end, NOT_KNOWN if at the end of the file. DiskFailedError."""
         return dict(self._ends())
+
+    def known_logs(self) -> Collection[int] | None:
+        """The files with blocks, None until they were needed. Does not block: for the event loop.
+
+        The worker may change the files in the meantime; the copy is made in one step of the interpreter.
+        """
+        return None if self._log_ends is None else list(self._log_ends)
 
     def forget_logs(self, log_ids: Sequence[int]) -> None:
         """Before these entry logs are removed: from now on they are not missed."""

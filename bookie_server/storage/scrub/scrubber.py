@@ -93,6 +93,8 @@ class Scrubber:
         self._begins_anew = begins_anew
         self.record = ScrubRecord()
         """What it has done so far; read only."""
+        self.passes = 0
+        """That were completed in this process."""
         self._storage = storage
         self._disk = disk
         self._paths = paths
@@ -200,6 +202,7 @@ class Scrubber:
         self._files = None
         current = replace(current, ended_ms=self._wall_ms())
         self.record = ScrubRecord(last=current)
+        self.passes += 1
         if not self._again:
             self._asked.clear()
         for each in self._taken_waiters():

@@ -99,6 +99,7 @@ class NoLedgers:
 
     def __init__(self) -> None:
         self.watchers = LacWatchers(10, 10.0)
+        self.read_requests = 0
         self.added: list[tuple[int, bytes, int, bytes, bool, bool]] = []
 
     def ledger(self, ledger_id: int) -> None:

@@ -113,6 +113,12 @@ def test_what_garbage_collection_removes_during_a_compaction_counts_as_removed(t
     asyncio.run(main())
 
 
+def counted_files(storage: LedgerStorage) -> int:
+    counts = storage.counts()
+    assert counts.entry_logs is not None and counts.journal_files is not None
+    return counts.entry_logs + counts.journal_files
+
+
 def test_space_comes_back_and_what_is_left_is_in_sequence(tmp_path: Path, both_storages: None) -> None:
     async def main() -> None:
         storage = await open_storage(tmp_path / "bookie", **SETTINGS)
@@ -121,9 +127,14 @@ def test_space_comes_back_and_what_is_left_is_in_sequence(tmp_path: Path, both_s
         before = {place.log_id for place in old}
         await delete(storage, [0, 1, 2, 4])
         assert await storage.remove_dead_logs() == 0
+        files_before = counted_files(storage)
         done = await storage.compact(0.5)
         assert done.refusal == ""
         assert done.files_removed >= len(before) - 1
+        counts = storage.counts()
+        assert (counts.files_removed, counts.compacted_bytes) == (done.files_removed, done.copied_bytes)
+        assert counts.compactions >= 1 and counts.ledgers_deleted == 4 and counts.checkpoints >= 1
+        assert counted_files(storage) < files_before
         assert await found_ids(storage, 3, COUNT + 5) == list(range(COUNT))
         there = places(storage, 3)
         copied = [place for place in there if place.log_id not in before]

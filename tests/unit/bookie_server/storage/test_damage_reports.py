@@ -32,6 +32,7 @@ def test_each_entry_log_is_named_once_and_then_counted(first: Path, caplog: pyte
     reports = DamageReports()
     for _ in range(733):
         reports.note(damaged(first))
+    assert reports.failed_reads == 733
     [line] = lines(caplog)
     assert line.startswith(f"entry log {first} is damaged at offset 512; ")
     assert "`dlog verify LOG`" in line and "docs/operations.md#a-damaged-entry-log" in line
@@ -72,5 +73,6 @@ def test_what_others_report_is_left_to_them(first: Path, caplog: pytest.LogCaptu
     ]
     for error in errors:
         reports.note(error)
+    assert reports.failed_reads == 1, "the index's is one, too"
     reports.report()
     assert lines(caplog) == []

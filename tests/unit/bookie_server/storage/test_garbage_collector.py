@@ -9,7 +9,12 @@ from typing import Any, cast
 import pytest
 
 from bookie_server.errors import DiskFullError
-from bookie_server.storage.garbage_collector import GarbageCollector, GarbageCollectorConfig
+from bookie_server.storage.garbage_collector import (
+    CollectorPass,
+    GarbageCollector,
+    GarbageCollectorConfig,
+    GarbageTask,
+)
 from bookie_server.storage.index import state_record
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
@@ -235,6 +240,30 @@ def test_a_pass_over_many_states_does_not_hold_up_the_loop(tmp_path: Path) -> No
         assert min(ratios) < 0.2, f"the loop stood still for these parts of a scan: {ratios}"
 
     asyncio.run(main())
+
+
+async def test_the_task_counts_its_passes_and_those_that_ended_early() -> None:
+    class Instance:
+        async def instance_id(self) -> str:
+            return "i"
+
+    class Collector:
+        passes = 0
+        is_done = asyncio.Event()
+
+        async def collect(self) -> CollectorPass:
+            self.passes += 1
+            if self.passes > 3:
+                self.is_done.set()
+                await asyncio.Event().wait()
+            error = MetadataUnavailableError("no response") if self.passes == 2 else None
+            return CollectorPass(waiting=self.passes, error=error)
+
+    collector = Collector()
+    task = GarbageTask(cast(GarbageCollector, collector), cast(MetadataStore, Instance()), "i", 0.0)
+    await collector.is_done.wait()
+    assert (task.passes, task.failed_passes, task.ledgers_waiting) == (3, 1, 3)
+    await task.close()
 
 
 async def longest_stall(work: Coroutine[Any, Any, object]) -> float:
