@@ -139,6 +139,13 @@ class BookieConfig:
     """
     repair: RepairConfig = field(default_factory=RepairConfig)
     """Settings of auditor and worker."""
+    http_port: int | None = None
+    """Port for health, metrics and state over HTTP (docs/operations.md), not served unless given.
+
+    0: a free one, which the log names. Needs the extra `metrics`.
+    """
+    http_host: str = "127.0.0.1"
+    """Address to listen on for that. Loopback by default: whoever reaches it reads all of it."""
     log_level: str = DEFAULT_LEVEL
     """What the log on stderr shows: debug, info, warning or error, and what is worse."""
 
@@ -148,6 +155,10 @@ class BookieConfig:
             raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port must be in 0..65535 (0 picks a free one), got {self.port}")
+        if self.http_port is not None and not 0 <= self.http_port <= 65535:
+            raise ConfigurationError(f"http_port must be in 0..65535 (0: a free one), got {self.http_port}")
+        if not self.http_host:
+            raise ConfigurationError("http_host is empty: give an address, 0.0.0.0 for all interfaces")
         if self.port_range is not None:
             parse_range(self.port_range)
         if self.gc_interval_s <= 0 or self.gc_grace_s < 0:
@@ -165,7 +176,7 @@ class BookieConfig:
                 f"host {self.host!r} listens on all interfaces, but clients need one address to connect to: give it "
                 f"with --advertised"
             )
-        for name in (self.host, self.advertised_host):
+        for name in (self.host, self.advertised_host, self.http_host):
             try:
                 name.encode("idna")
             except UnicodeError as error:

@@ -22,11 +22,13 @@ from bookie_server.control.commands import BookieControl
 from bookie_server.control.server import ControlSocket
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.log_output import log_to_stderr
+from bookie_server.monitoring.facts import Stage
 from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
 from ledger.command_line import say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
+from ledger.extras import require
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.whole_loop import whole
@@ -47,8 +49,11 @@ GC_THRESHOLDS = (100_000, 50, 100)
 def run(config: BookieConfig) -> int:
     """Serve until SIGTERM or SIGINT; the exit code.
 
-    Raises the process's limit of open files as far as it may. ConfigurationError if that is not enough.
+    Raises the process's limit of open files as far as it may. ConfigurationError if that is not enough, or if an extra
+    is missing.
     """
+    if config.http_port is not None:
+        require("bookie start --http-port", "metrics", "prometheus_client")
     log_to_stderr(config.log_level)
     config = _within_descriptors(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -93,8 +98,11 @@ async def _serve(config: BookieConfig) -> int:
     try:
         environment = SystemEnvironment()
         server = BookieServer(config, store, SystemDisk(), environment)
-        async with autorecovery(config, store, environment) as repair_status:
-            return await _serve_until(asked_to_stop, config, server, repair_status)
+        async with (
+            autorecovery(config, store, environment) as repair_status,
+            _pages(config, server, repair_status) as enter,
+        ):
+            return await _serve_until(asked_to_stop, config, server, repair_status, enter)
     except LogStoreError as error:
         return _report(error)
     finally:
@@ -114,28 +122,50 @@ async def _opened(metadata: str, asked_to_stop: asyncio.Event) -> MetadataStore 
 
 
 async def _serve_until(
-    asked_to_stop: asyncio.Event, config: BookieConfig, server: BookieServer, repair_status: RepairStatus
+    asked_to_stop: asyncio.Event,
+    config: BookieConfig,
+    server: BookieServer,
+    repair_status: RepairStatus,
+    enter: Callable[[Stage], None],
 ) -> int:
+    """`enter` is told which stage the process has reached, but for the first one."""
     asked = asyncio.create_task(_wait_for(asked_to_stop))
     starting = asyncio.create_task(server.start())
     await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
+        enter(Stage.STOPPING)
         starting.cancel()
         await asyncio.wait({starting})
         return DONE
     try:
         await starting
         async with _control(config, server, repair_status):
+            enter(Stage.SERVING)
             tell(f"bookie {config.advertised_host}:{server.port} is ready")
             failed = asyncio.create_task(_wait_for(server.failed))
             await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
             failed.cancel()
+            enter(Stage.STOPPING)
     finally:
         asked.cancel()
     # The reason comes before the clean-up, which can take its time on a broken disk.
     code = DONE if server.failure is None else _report(server.failure)
     await server.stop()
     return code
+
+
+@asynccontextmanager
+async def _pages(
+    config: BookieConfig, server: BookieServer, repair_status: RepairStatus
+) -> AsyncIterator[Callable[[Stage], None]]:
+    """Serve health and metrics from before the start until after the stop, if the settings ask for it."""
+    if config.http_port is None:
+        yield lambda _: None
+        return
+    from bookie_server.monitoring.serving import serving_pages  # needs the extra metrics
+
+    async with serving_pages(config, server, repair_status) as facts:
+        yield facts.enter
 
 
 @asynccontextmanager

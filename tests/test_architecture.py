@@ -78,6 +78,8 @@ LOWER_LAYERS = {
         "ledger.environment",
         "ledger.buggify",
     ),
+    "bookie_server.monitoring.request": (),
+    "bookie_server.monitoring.response": ("bookie_server.monitoring.request",),
     "dlog.core": (
         "dlog.core",
         "dlog.model",

@@ -18,7 +18,7 @@ from tests.helpers.repository import PACKAGES, ROOT, tracked_files
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CORE = "the core"
 
-MODULES = {"google-crc32c": "google_crc32c", "protobuf": "google"}
+MODULES = {"google-crc32c": "google_crc32c", "prometheus-client": "prometheus_client", "protobuf": "google"}
 """Where the name to import is not that of the distribution."""
 
 EXTRAS = {
@@ -37,6 +37,7 @@ EXTRAS = {
     "dlog/testing/pytest_plugin.py": ("dev",),
     "bookie_server/": ("server",),
     "bookie_server/process.py": ("uvloop",),
+    "bookie_server/monitoring/metrics.py": ("metrics",),
     "spark_connector/": ("arrow", "spark"),
     "pyspark_dlog/": ("spark",),
 }
@@ -187,6 +188,14 @@ SENTENCE = (
             "server",
         ),
         (
+            "prometheus_client",
+            "sys.argv[1:] = 'start --metadata memory: --data unused --http-port 0'.split()\n"
+            "from bookie_server.__main__ import main; main()",
+            "bookie: bookie start --http-port",
+            "prometheus_client",
+            "metrics",
+        ),
+        (
             "rocksdict",
             "import dlog; dlog.standalone('unused')",
             "ledger.errors.MissingExtraError: a cluster of bookie processes",
@@ -280,7 +289,10 @@ def test_a_reader_says_which_extra_makes_a_table() -> None:
     ], ended.stderr
 
 
-OPTIONAL = "rocksdict typer rich pyspark pyarrow numpy pandas zstandard lz4 uvloop matplotlib hypothesis"
+OPTIONAL = (
+    "rocksdict typer rich pyspark pyarrow numpy pandas zstandard lz4 uvloop "
+    "prometheus_client matplotlib hypothesis"
+)
 
 
 def test_the_core_alone_appends_and_reads(tmp_path: Path) -> None:

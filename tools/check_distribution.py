@@ -237,6 +237,12 @@ def check_server(server: Installation, uri: str) -> None:
     """The cluster that all of this uses runs on it, without uvloop."""
     expect("start" in server.command("bookie", "--help"), "bookie --help does not name start")
     expect(not server.python("-c", WHICH.format(names=("uvloop",))), "[server] brings uvloop")
+    pages = ("start", "--http-port", "0", "--metadata", uri, "--data", "unused")
+    server.refuses("metrics", server.command("bookie", *pages, fails=True))
+
+
+def check_metrics(metrics: Installation, uri: str) -> None:
+    metrics.python("-c", "import bookie_server.monitoring.serving")
 
 
 def check_compression(packed: Installation, uri: str) -> None:
@@ -272,6 +278,7 @@ def check_all(everything: Installation, uri: str) -> None:
 CHECKS: dict[str, Callable[[Installation, str], None]] = {
     "cli": check_cli,
     "server": check_server,
+    "metrics": check_metrics,
     "compression": check_compression,
     "uvloop": check_uvloop,
     "arrow": check_arrow,

@@ -62,6 +62,13 @@ PortRangeOption = Annotated[
         metavar="FIRST-LAST",
     ),
 ]
+HttpPortOption = Annotated[
+    int | None,
+    typer.Option(help="Port for health, metrics and state over HTTP (default: none); 0 picks a free one."),
+]
+HttpHostOption = Annotated[
+    str | None, typer.Option(help="Address to listen on for health, metrics and state (default: 127.0.0.1).")
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -99,6 +106,8 @@ def start(
         bool | None,
         typer.Option("--autorecovery", help="Also run auditor and worker, as `bookie autorecovery`."),
     ] = None,
+    http_port: HttpPortOption = None,
+    http_host: HttpHostOption = None,
     log_level: LogLevelOption = None,
     config: ConfigOption = None,
 ) -> None:
@@ -120,6 +129,8 @@ def start(
         "bookie_id": bookie_id,
         "network_location": network_location,
         "autorecovery": autorecovery,
+        "http_port": http_port,
+        "http_host": http_host,
         "log_level": log_level,
     }
     # A file that the command line names goes before the environment.

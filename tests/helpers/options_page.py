@@ -81,6 +81,7 @@ UNITS = {
     "hard_bytes_factor": "times",
     "bookies": "bookies",
     "port": "port",
+    "http_port": "port",
     "connections_max": "connections",
     "connections_per_address_max": "connections",
     "connection_reads_max": "reads",

@@ -1,0 +1,1 @@
+"""What a running bookie reports of itself over HTTP: its health, metrics and state."""
