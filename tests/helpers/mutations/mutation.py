@@ -93,14 +93,19 @@ SWEPT: dict[str, Any] = {
 
 No other takes the log over in that time, so the owner changes the record again when the sweep has barred the ledger.
 """
-LATE_LISTINGS: dict[str, Any] = {
+ROTATING: dict[str, Any] = {
     **THREE,
     **ALONE,
     "readers": 1,
-    "witnesses": 1,
     "polite": 0.0,
     "rotation_entries": 5,
     "append_every_s": 0.02,
+    "chaos_s": 16.0,
+}
+"""One ledger after the other, and nobody takes the log over."""
+LATE_LISTINGS: dict[str, Any] = {
+    **ROTATING,
+    "witnesses": 1,
     "chaos_s": 12.0,
     "actions": _again_and_again(
         1.5,

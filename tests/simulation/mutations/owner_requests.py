@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.mutations.mutation import THREE, Mutation, focused
+from tests.helpers.mutations.mutation import QUIET, THREE, Mutation, focused
 from tests.helpers.mutations.planting import edit
 
 _POLITE = {**THREE, "polite": 1.0, "writers": 3, "term_s": 100.0}
@@ -31,7 +31,27 @@ MUTATIONS = (
                 ("self._queue.refuse(self._handed_over)", "pass"),
             ),
         ),
-        plan=focused(**_POLITE),
+        # A partial batch also waits while nothing is in flight; else an append must come in the last turn of the owner.
+        given=(
+            edit(
+                "dlog.write.append_queue:AppendQueue._flush_due",
+                ("in_flight=self._entries_in_flight > 0", "in_flight=True"),
+            ),
+        ),
+        plan=focused(
+            **{
+                **_POLITE,
+                **QUIET,
+                "writers": 6,
+                "readers": 1,
+                "fast": True,
+                "batching": True,
+                "append_every_s": 0.015,
+                "rotation_entries": 500,
+                "rotation_age_s": 30.0,
+                "chaos_s": 12.0,
+            }
+        ),
     ),
     Mutation(
         "in-flight-called-absent-when-handing-over",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.mutations.mutation import (
     ALL_THREE,
+    ALONE,
     LATE_LISTINGS,
     SLOW_DISKS,
     THREE,
@@ -50,7 +51,19 @@ MUTATIONS = (
             ),
             edit("dlog.read.fetcher:Fetcher.take", ("assert self._is_abandoned, (", "assert True, (")),
         ),
-        plan=focused(**THREE, visitors=3, readers=0, rotation_entries=5, store_s_max=0.5, chaos_s=16.0),
+        # What an opening adds takes a round trip also if the ledger is open, so another reader often leaves in between.
+        given=(edit("ledger.reading.shared_ledgers:SharedLedger.learn", ("if handle.closed:", "if True:")),),
+        plan=focused(
+            **THREE,
+            **ALONE | {"visitors": 4},
+            polite=0.0,
+            readers=0,
+            rotation_entries=50,
+            rotation_age_s=3.0,
+            store_s_max=0.05,
+            short_lists=False,
+            chaos_s=12.0,
+        ),
     ),
     Mutation(
         "reader-leaves-an-unsealed-ledger",  # docs/pitfalls.md#overlapping-rotation

@@ -6,9 +6,9 @@ from typing import Any
 
 from dlog.testing.swarm.actions import Action
 from tests.helpers.mutations.mutation import (
-    ALONE,
     ONE_OF_SIX,
     QUIET,
+    ROTATING,
     SLEEP,
     SLOW_DISKS,
     SPARES,
