@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dlog.testing.swarm.actions import Action
-from tests.helpers.mutations.mutation import QUIET, SLEEP, Mutation, focused
+from tests.helpers.mutations.mutation import Mutation, focused
 from tests.helpers.mutations.planting import edit
-from tests.simulation.mutations.rotations import ASLEEP, FORGETFUL
+from tests.simulation.mutations.rotations import FORGETFUL, OWNER_ASLEEP
 
 LONG = {"rotation_entries": 5, "rotation_age_s": 0.35, "append_every_s": 0.05}
 """Many ledgers."""
@@ -16,8 +15,6 @@ SHORT = (
     ),
 )
 """Three of them stay in the record."""
-LATE_RIVAL = Action(at_s=0.05, kind="pause_client", who="writer-1", for_s=2.5)
-"""So writer-0 owns the log when it falls asleep."""
 
 MUTATIONS = (
     Mutation(
@@ -113,17 +110,10 @@ MUTATIONS = (
         given=(*FORGETFUL, *SHORT),
         plan=focused(
             **{
-                **ASLEEP,
+                **OWNER_ASLEEP,
                 **LONG,
-                **QUIET,
                 "append_every_s": 0.02,
-                "polite": 0.0,
-                "term_s": 1000.0,
-                "hold_s": 60.0,
                 "graces_s": (),
-                "garbage": False,
-                "gc_interval_s": 0.7,
-                "actions": (LATE_RIVAL, *SLEEP),
             }
         ),
     ),

@@ -39,6 +39,18 @@ ASLEEP: dict[str, Any] = {
     "chaos_s": 26.0,
     "actions": SLEEP,
 }
+OWNER_ASLEEP: dict[str, Any] = {
+    **ASLEEP,
+    **QUIET,
+    "writers": 2,
+    "polite": 0.0,
+    "term_s": 1000.0,
+    "hold_s": 60.0,
+    "garbage": False,
+    "gc_interval_s": 0.7,
+    "actions": (Action(at_s=0.05, kind="pause_client", who="writer-1", for_s=2.5), *SLEEP),
+}
+"""The other writer comes only when writer-0, which has the log until then, is asleep."""
 
 MUTATIONS = (
     Mutation(
@@ -298,7 +310,22 @@ MUTATIONS = (
             ),
         ),
         given=FORGETFUL,
-        plan=focused(**ASLEEP, graces_s=(3.0,)),
+        # Without the bug, too, forgetful bookies confirm what the sleeper adds once it is awake, and keep what was late
+        # in their indexes. So it wakes only to hear of its late entries, and indexes are made anew.
+        plan=focused(
+            **{
+                **OWNER_ASLEEP,
+                "graces_s": (3.0,),
+                "rotation_entries": 50,
+                "rotation_age_s": 0.7,
+                "rebuilds": True,
+                "chaos_s": 28.0,
+                "actions": (
+                    *OWNER_ASLEEP["actions"],
+                    Action(at_s=24.5006, kind="kill_client", who="writer-0", for_s=1.0),
+                ),
+            }
+        ),
     ),
     Mutation(
         "deletion-grace-forgotten",  # docs/pitfalls.md#late-add-to-a-deleted-ledger
