@@ -114,19 +114,8 @@ MUTATIONS = (
                 ),
             ),
         ),
-        # It shows when a close fails, so there are many, and no other takes over until then.
-        plan=focused(
-            "metadata_unavailable",
-            "metadata_request_lost",
-            "metadata_answer_lost",
-            **THREE,
-            **ALONE,
-            polite=0.0,
-            readers=1,
-            rotation_entries=5,
-            append_every_s=0.02,
-            chaos_s=16.0,
-        ),
+        # It shows when a close fails.
+        plan=focused("metadata_unavailable", "metadata_request_lost", "metadata_answer_lost", **ROTATING),
     ),
     Mutation(
         "successor-submitted-to-before-it-is-listed",  # docs/pitfalls.md#write-before-the-list
