@@ -187,9 +187,10 @@ class LogClient:
     async def close(self) -> None:
         """Close writers, readers, metadata caches, connections and the metadata store; a second call does nothing.
 
-        Writers are closed first: each waits for the outcome of every append it has accepted (`LogWriter.close`). If
-        cancelled, appends in flight end indeterminate and those not sent are aborted; everything is closed all the
-        same. An `open_writer` that is under way ends with ConfigurationError.
+        Writers are closed first: each waits for the outcome of every append it has accepted (`LogWriter.close`).
+        Bookies that are behind get up to 10 s, while they answer, to store their copies; what they lack is marked for
+        repair. If cancelled, appends in flight end indeterminate and those not sent are aborted; everything is closed
+        all the same. An `open_writer` that is under way ends with ConfigurationError.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
@@ -197,6 +198,7 @@ class LogClient:
         failures: list[AppendsFailedError] = []
         try:
             await asyncio.gather(*(_close(writer, failures) for writer in self._writers))
+            await self.ledgers.late_copies.settle()
         except asyncio.CancelledError:
             await self._released()
             raise
@@ -222,6 +224,7 @@ class LogClient:
             opening.reschedule(asyncio.get_running_loop().time())
         for writer in list(self._writers):
             writer.abort()
+        self.ledgers.late_copies.give_up()  # `close` has waited, or was cancelled
         errors: list[Exception] = []
         for close in (
             *(reader.close for reader in list(self._readers)),

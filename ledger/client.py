@@ -37,6 +37,7 @@ from ledger.reading.read_handle import ReadHandle
 from ledger.reading.shared_ledgers import SharedLedger, SharedLedgers
 from ledger.transport.pool import ConnectionPool
 from ledger.writing.deferred_handle import DeferredWriteHandle
+from ledger.writing.late_copies import LateCopies
 from ledger.writing.missed_copies import MissedCopies
 from ledger.writing.recovery_runner import Recovered, RecoveryRunner
 from ledger.writing.write_handle import WriteHandle, WriteListener
@@ -74,6 +75,8 @@ class LedgerClient:
         self._pool = ConnectionPool(self._resolve, self.config)
         self.missed_copies = MissedCopies(store, self.environment)
         """What members of its ledgers lack, on the way to being marked for repair."""
+        self.late_copies = LateCopies(self.missed_copies.report)
+        """What members owe of its ledgers that are closed."""
         self._context = ClientContext(
             store,
             self._pool,
@@ -84,6 +87,7 @@ class LedgerClient:
             self._watch,
             self._forget,
             self.missed_copies.report,
+            self.late_copies.follow,
         )
         placement = self.config.placement
         self._placement = Placement(placement)
@@ -128,7 +132,8 @@ class LedgerClient:
         """Close connections and watches, but not the metadata store, which is the caller's.
 
         Open write handles fail with AddFailedError and leave their ledgers open; a recovery in progress ends with
-        LedgerRecoveryError.
+        LedgerRecoveryError. Waits up to 10 s for members that are behind with confirmed entries, and 1 s for one that
+        answers nothing; what they miss is marked for repair.
         """
         if self._unwatch is not None:
             self._unwatch()
@@ -148,6 +153,7 @@ class LedgerClient:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.late_copies.close()
         await self._pool.close()
         await self.missed_copies.close()
 

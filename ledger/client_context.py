@@ -12,6 +12,7 @@ from ledger.environment import Environment
 from ledger.errors import LogStoreError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieSet, EntryId, LedgerId
+from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.pool import ConnectionPool
 
 
@@ -50,3 +51,5 @@ class ClientContext:
     """The handle is closed or has failed permanently."""
     report_missed: Callable[[LedgerId, BookieId], None]
     """The bookie is a member of the ledger, and lacks confirmed entries of it."""
+    follow_late: Callable[[LedgerId, EntryConnection, EntryId, float], None]
+    """`LateCopies.follow`."""

@@ -245,9 +245,10 @@ class Client:
     def close(self, timeout_s: float | None = None) -> None:
         """Close everything opened through it, connections and the background loop; a second call does nothing.
 
-        Writers are closed first: each waits for the outcome of every append it has accepted. After `timeout_s` seconds,
-        or if interrupted, appends in flight end indeterminate and those not sent are aborted; everything is closed all
-        the same. In a process forked from the one that connected it does nothing.
+        Writers are closed first: each waits for the outcome of every append it has accepted. Bookies that are behind
+        get up to 10 s, while they answer, to store their copies; what they lack is marked for repair. After `timeout_s`
+        seconds, or if interrupted, appends in flight end indeterminate and those not sent are aborted; everything is
+        closed all the same. In a process forked from the one that connected it does nothing.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
@@ -301,6 +302,7 @@ class Client:
     async def _give_up(self) -> None:
         for writer in self._target.writers:
             writer.abort()
+        self._target.ledgers.late_copies.give_up()
         await self._target.close()
 
     def __enter__(self) -> Self:

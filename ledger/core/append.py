@@ -235,14 +235,17 @@ class AppendMachine:
         self._visible_may_rise = True
         return [*(Resend(position) for position in changed), *self._progress()]
 
-    def missed(self, position: int, through: int) -> bool:
-        """Whether the member lacks entries that it must hold, up to this one: they are confirmed and not sent again.
+    def missed(self, position: int, through: int) -> EntryId | None:
+        """The last entry up to this one that the member must hold and has not acknowledged; None if there is none.
 
-        True once for the same entries.
+        They are confirmed, and not sent again. Returned once for the same entries.
         """
         covered = max(self._covered[position], self._acked_through[position])
         self._covered[position] = max(covered, through)
-        return any(holds(position, entry_id, self._quorum) for entry_id in range(covered + 1, through + 1))
+        for entry_id in range(through, covered, -1):
+            if holds(position, entry_id, self._quorum):
+                return EntryId(entry_id)
+        return None
 
     def on_closed(self) -> None:
         """Metadata says CLOSED at the LAC: every reader sees all of it from now on."""

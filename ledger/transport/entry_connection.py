@@ -44,6 +44,8 @@ class EntryConnection(BookieConnection):
     def __init__(self, bookie_id: BookieId, send_queue_bytes_max: int) -> None:
         super().__init__(bookie_id, send_queue_bytes_max)
         self._sinks: dict[int, AddSink] = {}
+        self._retired: str | None = None
+        """Why it ends as soon as no answers to adds are awaited."""
 
     def attach(self, ledger_id: int, sink: AddSink) -> None:
         """Deliver the answers to this ledger's adds to `sink` from now on."""
@@ -55,6 +57,13 @@ class EntryConnection(BookieConnection):
     def detach(self, ledger_id: int, sink: AddSink) -> None:
         if self._sinks.get(ledger_id) is sink:
             del self._sinks[ledger_id]
+            if self._retired is not None and not self._sinks and self.lost is None:
+                self.give_up(self._retired)
+
+    def retire(self, reason: str) -> None:
+        self._retired = reason
+        if not self._sinks:
+            self.give_up(reason)
 
     @abstractmethod
     def read(

@@ -111,12 +111,21 @@ class ConnectionSet(Generic[C]):
 
     def end(self, reason: str) -> None:
         """Close all connections and open no more. Pending requests fail with the reason."""
+        for connection in self._let_go(reason):
+            connection.give_up(reason)
+
+    def retire(self, reason: str) -> None:
+        """As `end`, except that a connection on which answers to adds are awaited stays until they have come."""
+        for connection in self._let_go(reason):
+            connection.retire(reason)
+
+    def _let_go(self, reason: str) -> list[C]:
         self._ended = reason
         for task in self._opening.values():
             task.cancel()
-        for connection in self._open.values():
-            connection.give_up(reason)
+        connections = list(self._open.values())
         self._open.clear()
+        return connections
 
     async def close(self, reason: str) -> None:
         """As `end`; return once no attempt is in progress."""

@@ -61,6 +61,9 @@ class AddPolicy:
     def on_entries_missed(self, member: EnsembleMember) -> None:
         """The member lacks confirmed entries, which it is not sent again."""
 
+    def on_copies_late(self, connection: EntryConnection, last: EntryId) -> None:
+        """The stream has stopped, and this bookie owes answers to confirmed entries up to `last`."""
+
     def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
         """Store the explicit LAC at these members; asked for by machines of strict visibility only."""
         raise NotImplementedError
@@ -139,7 +142,7 @@ class AddStream:
     def _resend(self, position: int) -> None:
         """Send everything unconfirmed, with its original bytes, to one member."""
         member = self.members[position]
-        if member.connection is not None and self.machine.missed(position, self.pending.lac):
+        if member.connection is not None and self.machine.missed(position, self.pending.lac) is not None:
             self._policy.on_entries_missed(member)
         pieces = self.pending.for_position(position)
         if pieces:
@@ -289,10 +292,18 @@ class AddStream:
         """Send no more adds and count no more answers. `counts_lacs`: except explicit LACs and the answers to them."""
         self.stopped = True
         for member in self.members:
+            connection = member.connection
             if counts_lacs:
                 member.detach(self.ledger_id)
             else:
                 member.drop(self.ledger_id)
+            last = self.machine.missed(member.position, self.machine.lac)
+            if last is None:
+                continue
+            if connection is None:
+                self._policy.on_entries_missed(member)  # it has failed, or is not connected yet
+            else:
+                self._policy.on_copies_late(connection, last)
         if not counts_lacs:  # a task may be about to send a LAC, which the machine takes for sent
             for task in list(self._tasks):
                 task.cancel()

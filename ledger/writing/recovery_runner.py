@@ -113,7 +113,7 @@ class RecoveryRunner:
                 self._write_back.close()
             for task in list(self._tasks):
                 task.cancel()
-            self._connections.end(f"the recovery of ledger {self._ledger_id} is over")
+            self._connections.retire(f"the recovery of ledger {self._ledger_id} is over")
 
     async def _execute(self, command: Command) -> Command | None:
         """Execute the command and report what came of it; return the next one, None at the end."""

@@ -119,6 +119,9 @@ class WriteBack(AddPolicy):
     def on_entries_missed(self, member: EnsembleMember) -> None:
         self._context.report_missed(self._ledger_id, member.bookie_id)
 
+    def on_copies_late(self, connection: EntryConnection, last: EntryId) -> None:
+        self._context.follow_late(self._ledger_id, connection, last, self._context.config.add_timeout_s)
+
     def fail(self, error: LogStoreError) -> None:
         self._error = error
         self._progress.set()

@@ -24,6 +24,7 @@ from ledger.errors import (
 )
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.refusal import too_large
+from ledger.transport.entry_connection import EntryConnection
 from ledger.wire.entry import Buffer
 from ledger.writing.add_stream import AddPolicy, AddStream
 from ledger.writing.closing import write_closed
@@ -275,6 +276,9 @@ class WriteHandle(AddPolicy):
 
     def on_entries_missed(self, member: EnsembleMember) -> None:
         self._context.report_missed(self.ledger_id, member.bookie_id)
+
+    def on_copies_late(self, connection: EntryConnection, last: EntryId) -> None:
+        self._context.follow_late(self.ledger_id, connection, last, self._context.config.add_timeout_s)
 
     def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
         self._lac_writer.write(members, lac)

@@ -43,6 +43,7 @@ from dlog.testing.swarm.processes.writers import SwarmWriter
 from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.model import BookieId, LedgerId
+from ledger.writing.late_copies import LateCopies
 from ledger.writing.missed_copies import MissedCopies
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ class Swarm:
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
-        self._missed: list[MissedCopies] = []
+        self._missed: list[tuple[MissedCopies, LateCopies]] = []
         """Of each client so far."""
         self._readers: dict[str, SwarmReader | None] = {}
         """By process; None until it has connected."""
@@ -292,7 +293,7 @@ class Swarm:
             except (UnavailableError, OutcomeUnknownError):
                 await asyncio.sleep(_TRY_AGAIN_S)
                 continue
-            self._missed.append(client.ledgers.missed_copies)
+            self._missed.append((client.ledgers.missed_copies, client.ledgers.late_copies))
             if self._plan.short_lists:
                 client.logs.list_sizes = SHORT_SIZES
             return client
@@ -354,9 +355,11 @@ class Swarm:
         config = patient(self._plan.log_config(process))
         # A client that was killed may not have marked what it knew: only a full check would find it.
         unmarked: dict[LedgerId, set[BookieId]] = {}
-        for missed in self._missed:
+        for missed, late in self._missed:
             for ledger_id, bookies in missed.unmarked.items():
                 unmarked.setdefault(ledger_id, set()).update(bookies)
+            for member in late.owed:
+                unmarked.setdefault(member.ledger_id, set()).add(member.bookie_id)
         return await self._asked(
             process, lambda client: wrong_in_the_end(client, self._cluster, unmarked), config
         )

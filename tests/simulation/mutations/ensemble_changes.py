@@ -14,6 +14,8 @@ from tests.helpers.mutations.mutation import (
 )
 from tests.helpers.mutations.planting import edit
 
+_REPAIRED = {**ROTATING, "bookies": 3, "repairers": 1, "chaos_s": 8.0}
+
 MUTATIONS = (
     Mutation(
         "acks-of-a-replaced-member-count",  # docs/pitfalls.md#ack-of-a-replaced-member
@@ -257,6 +259,23 @@ MUTATIONS = (
             append_every_s=0.1,
             fast=False,
         ),
+    ),
+    Mutation(
+        "close-forgets-what-members-lack",  # docs/pitfalls.md#member-behind-at-the-close
+        "What a member lacks as its ledger is closed is marked; otherwise only a check of everything finds it.",
+        (
+            edit(
+                "ledger.writing.add_stream:AddStream.stop",
+                ("last = self.machine.missed(member.position, self.machine.lac)", "last = None"),
+            ),
+        ),
+        plan=focused("kill_bookie", "reset", "cut_one_way", **_REPAIRED),
+    ),
+    Mutation(
+        "late-copy-lost-with-its-connection",  # docs/pitfalls.md#member-behind-at-the-close
+        "What is lost with a connection after the close is marked, as what was not sent.",
+        (edit("ledger.writing.late_copies:LateMember.on_connection_lost", ("missed=True", "missed=False")),),
+        plan=focused("reset", "cut_one_way", "stall", "clog", **_REPAIRED),
     ),
     Mutation(
         "acked-before-visible",

@@ -77,8 +77,8 @@ async def wrong_in_the_end(
     """Repair every closed ledger, and read every copy: violations of C14. All faults have ended.
 
     `client` has `patient` settings. An open ledger, which no log lists any more, may still name a lost bookie: only its
-    closed fragments are repaired. In half of the runs only as much is read as a worker reads: all copies of the bookies
-    in the ledger's mark, and the ends of the others. `unmarked`: bookies whose mark was lost with a process.
+    closed fragments are repaired. In half of the runs only as much is read as marks ask for: all copies of the bookies
+    in the ledger's mark. `unmarked`: bookies whose mark was lost with a process.
     """
     is_full = cluster.loop.seeds.stream("depth of the last repair").random() < 0.5
     repair = LedgerRepair(client.ledgers)
@@ -118,7 +118,9 @@ async def _as_marked(
     suspects = set(unmarked.get(ledger_id, ()))
     with suppress(RecordNotFoundError):
         suspects.update((await client.ledgers.store.repair.read_mark(ledger_id)).value.missing)
-    return Scope(suspects=frozenset(suspects))
+    # A member that was replaced may lack the end of its fragment, which no mark says.
+    others = Depth.NONE if len(metadata.fragments) == 1 else Depth.ENDS
+    return Scope(suspects=frozenset(suspects), others=others)
 
 
 async def _repaired(repair: LedgerRepair, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome:

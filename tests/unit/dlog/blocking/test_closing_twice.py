@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dlog.blocking.client import Client
 from dlog.blocking.loop_thread import LoopThread
 from ledger.errors import ConfigurationError
+from ledger.writing.late_copies import LateCopies
 
 
 class Target:
@@ -19,6 +21,7 @@ class Target:
 
     def __init__(self) -> None:
         self.closed = 0
+        self.ledgers = SimpleNamespace(late_copies=LateCopies(lambda *_: None))
 
     async def close(self) -> None:
         self.closed += 1

@@ -107,7 +107,7 @@ class Cluster:
             match command:
                 case Resend(position):
                     bookie, lac = self.ensemble[position], self.machine.lac
-                    if self.machine.missed(position, lac):
+                    if self.machine.missed(position, lac) is not None:
                         self.missed[bookie].update(range(lac + 1))
                     for entry_id in range(lac + 1, len(self.header_lacs)):
                         if position in write_set(entry_id, self.quorum):

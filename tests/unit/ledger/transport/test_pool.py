@@ -35,6 +35,19 @@ def test_a_connection_asked_for_after_the_end_is_refused() -> None:
     run(scene())
 
 
+def test_a_retired_set_makes_no_more_connections() -> None:
+    async def scene() -> None:
+        retired = connections()
+        waiting = asyncio.ensure_future(retired.get(BOOKIE))
+        await asyncio.sleep(0.1)
+        retired.retire("the recovery is over")
+        for attempt in (waiting, retired.get(BOOKIE)):
+            with pytest.raises(BookieUnavailableError, match="the recovery is over"):
+                await attempt
+
+    run(scene())
+
+
 def test_the_end_refuses_all_who_wait_for_one_attempt_and_cancels_none_of_them() -> None:
     async def scene() -> None:
         ended = connections()

@@ -1,0 +1,123 @@
+"""Copies that members still owe when the writer of their ledger has ended.
+
+An append is done with an ack quorum, so a slower member may be far behind as the ledger is closed. What it was sent is
+on its way, and no process would know if it did not arrive. So its answers are followed to the last one. What it
+refuses, or what is lost with its connection, is reported as missed (docs/repair.md#when-a-bookie-comes-back).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from ledger.model import BookieId, EntryId, LedgerId
+from ledger.transport.entry_connection import EntryConnection
+from ledger.wire.status import Status
+
+_QUIET_S = 1.0
+"""The end of a client waits no longer for an answer: the members left hang."""
+_CLOSE_S = 10.0
+"""How long it waits for members that answer."""
+
+
+class LateCopies:
+    """Of all writers of one client that have ended."""
+
+    def __init__(self, report_missed: Callable[[LedgerId, BookieId], None]) -> None:
+        self.report_missed = report_missed
+        self.owed: dict[LateMember, None] = {}
+        self.answered = asyncio.Event()
+
+    def follow(
+        self, ledger_id: LedgerId, connection: EntryConnection, last: EntryId, timeout_s: float
+    ) -> None:
+        """The bookie was sent the entries of the ledger up to `last`, and has not acknowledged all of them.
+
+        Its silence for `timeout_s` ends the connection, as that of any bookie that owes an answer.
+        """
+        member = LateMember(self, ledger_id, connection, last, timeout_s)
+        self.owed[member] = None
+        connection.attach(ledger_id, member)
+        connection.expect(timeout_s)
+
+    async def close(self) -> None:
+        """Wait a limited time for what is owed; report the rest as missed."""
+        try:
+            await self.settle()
+        finally:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Report all that is owed as missed."""
+        for member in list(self.owed):
+            member.end(missed=True)
+
+    async def settle(self) -> None:
+        """Wait for what is owed: up to 10 s, and no longer than 1 s for an answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while self.owed:
+                    self.answered.clear()
+                    async with asyncio.timeout(_QUIET_S):
+                        await self.answered.wait()
+
+
+class LateMember:
+    """One ledger on one connection, until its last copy is acknowledged."""
+
+    __slots__ = ("_connection", "_last", "_late", "_ledger_id", "_timeout_s")
+
+    def __init__(
+        self,
+        late: LateCopies,
+        ledger_id: LedgerId,
+        connection: EntryConnection,
+        last: EntryId,
+        timeout_s: float,
+    ) -> None:
+        self._late = late
+        self._ledger_id = ledger_id
+        self._connection = connection
+        self._last = last
+        self._timeout_s = timeout_s
+
+    @property
+    def ledger_id(self) -> LedgerId:
+        return self._ledger_id
+
+    @property
+    def bookie_id(self) -> BookieId:
+        return self._connection.bookie_id
+
+    def end(self, *, missed: bool) -> None:
+        late = self._late
+        del late.owed[self]
+        if missed:
+            late.report_missed(self._ledger_id, self._connection.bookie_id)
+        late.answered.set()
+        self._connection.detach(self._ledger_id, self)
+
+    # ---- AddSink
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        return 0  # they are acknowledged to the writer
+
+    def on_adds_acked(self, first: int, last: int) -> None:
+        # A bookie acknowledges the entries of a ledger in their order, so the last one stands for all before it.
+        if last >= self._last:
+            self.end(missed=False)
+        else:
+            self._late.answered.set()
+            self._connection.expect(self._timeout_s)
+
+    def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
+        self.on_adds_acked(min(entry_ids), max(entry_ids))
+
+    def on_add_refused(self, entry_id: int, status: Status) -> None:
+        if entry_id <= self._last:
+            self.end(missed=True)
+
+    def on_connection_lost(self, error: Exception) -> None:
+        self.end(missed=True)
