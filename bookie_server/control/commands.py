@@ -41,7 +41,7 @@ class BookieControl:
 
     def _status(self) -> dict[str, Any]:
         failed = list(self._storage.failed_directories)
-        _, *ledgers = self._storage.usage()
+        ledgers = self._storage.ledger_usage()
         return {
             "in_limbo": self._storage.limbo,
             "read_only": not writability_of(self._storage).adds,

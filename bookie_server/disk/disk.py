@@ -204,6 +204,9 @@ class Disk(Protocol):
         Blocks kept back for root or by a quota are in neither number, so free / total is what `df` shows.
         """
 
+    def device(self, directory: Path) -> int:
+        """The same number for two directories on one file system, another one for those on another."""
+
     # ---- the index's store
 
     def open_key_values(self, directory: Path) -> KeyValues:

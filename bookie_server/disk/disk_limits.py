@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from bookie_server.disk.disk import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryUsage:
-    """Size and room of the file system under one of the bookie's directories, in bytes."""
+    """Size and free space of the file system under one of the bookie's directories, in bytes."""
 
     directory: Path
     total_bytes: int
     free_bytes: int
+    device: int
+    """Equal for directories on one file system."""
 
     @classmethod
-    def of(cls, directory: Path, space: tuple[int, int]) -> DirectoryUsage:
-        """From what `Disk.free_space` returns."""
-        total, free = space
-        return cls(directory=directory, total_bytes=total, free_bytes=free)
+    def measure(cls, disk: Disk, directory: Path) -> DirectoryUsage:
+        """DiskFailedError."""
+        total, free = disk.free_space(directory)
+        return cls(directory=directory, total_bytes=total, free_bytes=free, device=disk.device(directory))
 
     @property
     def used_part(self) -> float:
         return 1 - self.free_bytes / self.total_bytes if self.total_bytes else 1.0
+
+
+def total_space(usages: Iterable[DirectoryUsage]) -> tuple[int, int]:
+    """(total, free) bytes of the file systems under these directories, each counted once."""
+    by_device = {each.device: each for each in usages}
+    total = sum(each.total_bytes for each in by_device.values())
+    return total, sum(each.free_bytes for each in by_device.values())
 
 
 class DiskLimits:

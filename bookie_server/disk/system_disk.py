@@ -379,6 +379,10 @@ class SystemDisk(Disk):
         used = numbers.f_blocks - numbers.f_bfree
         return (used + numbers.f_bavail) * numbers.f_frsize, numbers.f_bavail * numbers.f_frsize
 
+    def device(self, directory: Path) -> int:
+        with _translated("measure", directory):
+            return directory.stat().st_dev
+
     # ---- the index's store
 
     def open_key_values(self, directory: Path) -> KeyValues:

@@ -16,6 +16,7 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
+from bookie_server.disk.disk_limits import total_space
 from bookie_server.errors import DiskFullError, EntryConflictError, LimboError
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.refusals import Writability, refuse_add, refuse_read, refuse_write_lac
@@ -85,9 +86,11 @@ class BookieService:
         return self._environment.wall_us() // 1000
 
     def disk_room(self) -> DiskRoom:
-        """Size and room of the ledger directories, each file system counted once."""
-        usage = {(each.total_bytes, each.free_bytes) for each in self.storage.usage()}
-        return DiskRoom(sum(total for total, _ in usage), sum(free for _, free in usage))
+        """Size and free space of the ledger directories, each file system counted once.
+
+        As in Apache's bookies, not of the journal's: clients weigh bookies by the space for entries.
+        """
+        return DiskRoom(*total_space(self.storage.ledger_usage()))
 
     def ledger(self, ledger_id: int) -> StoredLedger | None:
         """What is known of the ledger; nothing of a negative id, which no ledger can have."""

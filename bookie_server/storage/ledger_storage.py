@@ -492,8 +492,12 @@ class LedgerStorage(StorageReads):
         return self._upkeep.shortage
 
     def usage(self) -> list[DirectoryUsage]:
-        """Size and free space of each directory, in bytes, as measured last; does not block."""
+        """Size and free space of each directory, in bytes, as measured last, first the journal's; does not block."""
         return self._upkeep.usages
+
+    def ledger_usage(self) -> list[DirectoryUsage]:
+        """As `usage`, of the ledger directories that have not failed."""
+        return self._upkeep.usages[1:]
 
     @property
     def failed_directories(self) -> Mapping[Path, Exception]:

@@ -77,6 +77,7 @@ class StorageMaintenance:
         self._removed: dict[int, Callable[[], None]] = {}
         """Log files that have no name any more and that reads may have open; each with what frees its space."""
         self.usages: list[DirectoryUsage] = []
+        """As measured last: of the journal directory first, then of the ledger directories that have not failed."""
         self.shortage: DiskFullError | None = None
         """What could not be made when this was tried last."""
         self.has_checkpointed = False
@@ -293,7 +294,7 @@ class StorageMaintenance:
         except DiskFullError as full:
             shortage = full
         journal = self._parts.paths.journal
-        of_journal = DirectoryUsage.of(journal, self._parts.disk.free_space(journal))
+        of_journal = DirectoryUsage.measure(self._parts.disk, journal)
         return [of_journal, *self._parts.directories.usages()], shortage
 
     def _set_writable(self, writable: bool) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bookie_server.cookie import read_cookie
 from bookie_server.disk.disk import Disk
+from bookie_server.disk.disk_limits import DirectoryUsage, total_space
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import JournalDamagedError
 from bookie_server.journal.block import entries_of
@@ -140,8 +141,7 @@ def _facts(disk: Disk, config: StorageConfig) -> tuple[Row, list[JournalDamage]]
 
 def space_of(disk: Disk, directories: Iterable[Path]) -> tuple[int, int]:
     """Size and free space of the file systems under the directories, each counted once, in bytes."""
-    by_device = {each.stat().st_dev: disk.free_space(each) for each in directories}
-    return sum(total for total, _ in by_device.values()), sum(free for _, free in by_device.values())
+    return total_space(DirectoryUsage.measure(disk, each) for each in directories)
 
 
 def _detail(found: FoundRecord) -> str:

@@ -192,6 +192,12 @@ def test_free_space_is_a_part_of_all(place: Place) -> None:
     assert 0 < free <= total
 
 
+def test_directories_on_one_file_system_have_one_device(place: Place) -> None:
+    disk, home = place
+    disk.make_directory(home / "a" / "b")
+    assert disk.device(home) == disk.device(home / "a" / "b")
+
+
 # ---- the same calls, the same answers
 
 

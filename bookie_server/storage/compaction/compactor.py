@@ -119,8 +119,8 @@ class Compactor:
         files = self._measure()
         directory = parts.directories.for_new_log()
         with parts.directories.may_fail(directory):
-            ledgers = DirectoryUsage.of(directory, parts.disk.free_space(directory))
-        journal = DirectoryUsage.of(parts.paths.journal, parts.disk.free_space(parts.paths.journal))
+            ledgers = DirectoryUsage.measure(parts.disk, directory)
+        journal = DirectoryUsage.measure(parts.disk, parts.paths.journal)
         empty_journal = self._fills_up(journal, ledgers)
         reserve = parts.reserve.held_bytes if directory == parts.paths.entry_logs else 0
         capacity = (

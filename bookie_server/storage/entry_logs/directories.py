@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from bookie_server.disk.disk import Disk
@@ -84,7 +85,8 @@ class LogDirectories:
         found: list[tuple[Path, DirectoryUsage]] = []
         for each in directories:
             with suppress(LedgerDirectoryFailedError), self.may_fail(each):
-                found.append((each, DirectoryUsage.of(each.parent, self._disk.free_space(each))))
+                usage = DirectoryUsage.measure(self._disk, each)
+                found.append((each, replace(usage, directory=each.parent)))
         return found
 
     @contextmanager

@@ -406,6 +406,10 @@ class SimulatedDisk(Disk):
             return UNLIMITED_BYTES, int(UNLIMITED_BYTES * _LEFT_BY_OTHERS)
         return capacity or UNLIMITED_BYTES, max(0, self._media.free_bytes(directory / "what is added"))
 
+    def device(self, directory: Path) -> int:
+        self._directory(directory, "measure")
+        return self._media.device(directory)
+
     # ---- a Disk: the index's store
 
     def open_key_values(self, directory: Path) -> KeyValues:

@@ -70,6 +70,13 @@ class Media:
             return UNLIMITED_BYTES
         return self.capacity_bytes - self.used_bytes()
 
+    def device(self, directory: Path) -> int:
+        """One for all, but for directories that have a disk of their own."""
+        own = (
+            at for at, each in enumerate(sorted(self.full_directories), 1) if directory.is_relative_to(each)
+        )
+        return next(own, 0)
+
     # ---- bad sectors
 
     def require_readable(self, path: Path, offset: int, size: int) -> None:

@@ -35,7 +35,7 @@ MEASURED = f"4096 bytes free in {JOURNAL}"
 def test_the_reason_is_what_made_it_read_only(
     shortage: DiskFullError | None, sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usages = [DirectoryUsage(directory=JOURNAL, total_bytes=8192, free_bytes=4096)]
+    usages = [DirectoryUsage(directory=JOURNAL, total_bytes=8192, free_bytes=4096, device=1)]
     storage = SimpleNamespace(writable=True, limbo=False, shortage=None, usage=lambda: usages)
     service: Any = SimpleNamespace(storage=storage)
     presence: Any = SimpleNamespace(want=lambda *, writable: None)

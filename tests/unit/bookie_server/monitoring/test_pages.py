@@ -47,9 +47,9 @@ STORAGE = StorageFacts(
     in_limbo=False,
     shortage=None,
     directories=[
-        DirectoryUsage(directory=Path("/j"), total_bytes=100, free_bytes=10),
-        DirectoryUsage(directory=Path("/l"), total_bytes=200, free_bytes=20),
-        DirectoryUsage(directory=Path("/m"), total_bytes=300, free_bytes=30),
+        DirectoryUsage(directory=Path("/j"), total_bytes=100, free_bytes=10, device=1),
+        DirectoryUsage(directory=Path("/l"), total_bytes=200, free_bytes=20, device=1),
+        DirectoryUsage(directory=Path("/m"), total_bytes=300, free_bytes=30, device=1),
     ],
     failed_directories={},
     missing_files=13,
@@ -227,7 +227,7 @@ def test_a_failed_directory_is_one_even_if_its_last_measurement_is_still_there()
 
 
 def test_a_name_with_quotes_and_newlines_is_still_one_label() -> None:
-    strange = DirectoryUsage(directory=Path('/a "b"\\\nc'), total_bytes=1, free_bytes=1)
+    strange = DirectoryUsage(directory=Path('/a "b"\\\nc'), total_bytes=1, free_bytes=1, device=1)
     found = samples(replace(FACTS, storage=replace(STORAGE, directories=[strange])))
     assert found['directory_failed /a "b"\\\nc'] == 0
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.protocol.fencing import fence
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.requests import AddRun, Adds, Force, Read, Request, WriteLacs
@@ -379,3 +380,31 @@ def test_a_fence_that_waits_for_nothing_takes_nothing_of_the_connections_budget(
         await storage.close()
 
     run(main())
+
+
+async def test_disk_space_is_that_of_the_ledger_directories_by_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two equal disks are two, one that fills up between two measurements is one; the journal's does not count."""
+    home, more = tmp_path, tuple(tmp_path / name for name in ("twin", "third", "on-third"))
+    spaces = {"journal": (900, 0), "ledgers": (100, 40), "twin": (100, 40)}
+    devices = {"journal": 1, "ledgers": 2, "twin": 3, "third": 4, "on-third": 4}
+    left = iter(range(500, 0, -1))
+
+    def owner(directory: Path) -> str:
+        return directory.relative_to(home).parts[0]
+
+    disk = SystemDisk()
+    monkeypatch.setattr(disk, "free_space", lambda path: spaces.get(owner(path)) or (1000, next(left)))
+    monkeypatch.setattr(disk, "device", lambda path: devices[owner(path)], raising=False)
+    storage = await open_storage(
+        home, disk, more_ledger_directories=more, disk_usage_max=0.95, disk_usage_writable=0.95
+    )
+    total, free = new_service(storage).disk_room()
+    assert total == 1200 and 80 < free < 580
+    assert not storage.writable, "the journal's disk is full"
+    spaces["journal"] = (900, 800)
+    await storage.check_disk()
+    assert storage.writable
+    assert new_service(storage).disk_room().total_bytes == 1200
+    await storage.close()
