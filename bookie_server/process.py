@@ -1,6 +1,7 @@
 """One bookie as a process: event loop, signals, the ready line, the exit code.
 
-Exit codes: 0 stopped on request, 1 could not start or had to stop.
+Exit codes: 0 stopped on request; 1 could not start now, or had to stop; 2 could not start, and would not the next time
+either, unless a setting or a directory is corrected (ConfigurationError).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bookie_server.log_output import log_to_stderr
 from bookie_server.monitoring.facts import Stage
 from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
-from ledger.command_line import say, tell
+from ledger.command_line import DONE, FAILED, exit_code_of, say, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.extras import require
@@ -34,8 +35,6 @@ from ledger.metadata.store import MetadataStore
 from ledger.whole_loop import whole
 
 logger = logging.getLogger(__name__)
-
-DONE, FAILED = 0, 1
 
 SWITCH_INTERVAL_S = 0.0005
 """How long the journal's thread may wait for the interpreter after its sync; five milliseconds, Python's
@@ -104,7 +103,8 @@ async def _serve(config: BookieConfig) -> int:
         ):
             return await _serve_until(asked_to_stop, config, server, repair_status, enter)
     except LogStoreError as error:
-        return _report(error)
+        say("bookie", str(error))
+        return exit_code_of(error)
     finally:
         await store.close()
 
@@ -149,9 +149,10 @@ async def _serve_until(
     finally:
         asked.cancel()
     # The reason comes before the clean-up, which can take its time on a broken disk.
-    code = DONE if server.failure is None else _report(server.failure)
+    if server.failure is not None:
+        say("bookie", str(server.failure))
     await server.stop()
-    return code
+    return DONE if server.failure is None else FAILED
 
 
 @asynccontextmanager
@@ -192,8 +193,3 @@ async def _control(
 
 async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()
-
-
-def _report(error: Exception) -> int:
-    say("bookie", str(error))
-    return FAILED

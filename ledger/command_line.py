@@ -70,7 +70,7 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
     try:
         yield
     except LogStoreError as error:
-        _exit(program, str(error), WRONG_USE if isinstance(error, ConfigurationError) else FAILED)
+        _exit(program, str(error), exit_code_of(error))
     except DoneInPart as error:
         _exit(program, str(error), FAILED)
     except KeyboardInterrupt:
@@ -115,6 +115,11 @@ def _terminable() -> Iterator[_Ending]:
         if isinstance(early, EarlyInterrupt):
             signal.signal(signal.SIGINT, early)
         signal.signal(signal.SIGTERM, before)
+
+
+def exit_code_of(error: LogStoreError) -> int:
+    """Of a command that has done nothing before it failed so."""
+    return WRONG_USE if isinstance(error, ConfigurationError) else FAILED
 
 
 def say(program: str, sentence: str) -> None:

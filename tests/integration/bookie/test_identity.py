@@ -14,13 +14,13 @@ from tests.helpers.processes.bookie import BookieProcess, run_bookie
 pytestmark = pytest.mark.integration
 
 
-def refusal(bookie: BookieProcess, port: int | None = None) -> str:
+def refusal(bookie: BookieProcess, port: int | None = None, *, code: int = 2) -> str:
     """Start a stopped bookie that must refuse; what it said on stderr."""
     done = run_bookie(
         "start",
         *("--metadata", bookie.metadata, "--data", str(bookie.data), "--port", str(port or bookie.port)),
     )
-    assert done.returncode == 1
+    assert done.returncode == code, "2: nothing that goes away by itself"
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -115,7 +115,7 @@ def test_another_port_refuses(bookie: BookieProcess, tmp_path: Path) -> None:
 def test_a_damaged_cookie_refuses(bookie: BookieProcess) -> None:
     used(bookie)
     (bookie.data / "journal" / "VERSION").write_bytes(b"\xff\x00garbage")
-    assert "cookie" in refusal(bookie)
+    assert "cookie" in refusal(bookie, code=1)
 
 
 def test_the_right_disks_start_again_on_the_same_port(bookie: BookieProcess) -> None:
@@ -129,7 +129,7 @@ def test_a_store_without_a_cluster_reports_how_to_make_one(tmp_path: Path) -> No
     done = run_bookie(
         "start", "--metadata", f"sqlite:///{tmp_path}/none.db", "--data", str(tmp_path / "d"), "--port", "0"
     )
-    assert done.returncode == 1
+    assert done.returncode == 1, "it may get one"
     assert "dlog standalone" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "d" / "journal" / "VERSION").exists()

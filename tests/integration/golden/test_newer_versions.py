@@ -85,7 +85,7 @@ def test_a_newer_file_of_a_bookie_ends_its_start(
     copy: Copy, find: Callable[[Path], Path], header_bytes: int, version: int
 ) -> None:
     path = with_newer_header(find(copy.data), header_bytes, version)
-    copy.start_is_refused(path, f"version {version}", f"up to {version - 1}")
+    copy.start_is_refused(path, f"version {version}", f"up to {version - 1}", code=2)
 
 
 @pytest.mark.parametrize("name", ["ledgers/ledger-states", "ledgers/entry-logs"])
@@ -104,7 +104,7 @@ def test_a_newer_index_ends_the_start(copy: Copy) -> None:
     store.write([(b"E", (3).to_bytes(4, "big") + end[4:])])
     store.sync()
     store.close()
-    copy.start_is_refused(str(path), "version 3", "up to 2")
+    copy.start_is_refused(str(path), "version 3", "up to 2", code=2)
 
 
 @pytest.mark.parametrize("name", ["journal/VERSION", "ledgers/VERSION"])

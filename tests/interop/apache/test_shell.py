@@ -222,10 +222,10 @@ def test_the_life_of_a_cluster_by_either_side(
     shell(conf, "metaformat", "-nonInteractive", "-force")
     assert raw.get(f"{root}/INSTANCEID")[0] != before
     data = ["--metadata", uri, "--data", str(tmp_path / "data" / "bookie-1")]
-    bookie("start", *data, "--port", "0").must_fail(1, "cluster instance id", before.decode())
+    bookie("start", *data, "--port", "0").must_fail(2, "cluster instance id", before.decode())
     shell(conf, "nukeexistingcluster", "-force", "-zkledgersrootpath", root)
     assert raw.exists(root) is None
-    bookie("start", *data, "--port", "0").must_fail(1, "has no cluster", "bookie init-cluster")
+    bookie("start", *data, "--port", "0").must_fail(2, "has no cluster", "bookie init-cluster")
     raw.delete(f"{root}-records", recursive=True)
     shell(conf, "initnewcluster")
     assert bookie("ls", "--metadata", uri).must_succeed() == "bookie  address  state  in limbo\n"

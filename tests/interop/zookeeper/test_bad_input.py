@@ -95,7 +95,7 @@ def test_a_path_without_a_cluster(place: Place) -> None:
         "bookie init-cluster",
         f"dlog standalone --data DIR --metadata {uri}",
     )
-    bookie("start", "--metadata", uri, "--data", "/nowhere", "--port", "0").must_fail(1, "has no cluster")
+    bookie("start", "--metadata", uri, "--data", "/nowhere", "--port", "0").must_fail(2, "has no cluster")
     assert place.raw.exists(f"{place.root}/elsewhere") is None
 
 

@@ -140,7 +140,7 @@ def refused(bookie: BookieProcess) -> str:
     done = run_bookie(
         "start", "--metadata", bookie.metadata, "--data", str(bookie.data), "--port", "0", *bookie.options
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     return done.stderr
 
 

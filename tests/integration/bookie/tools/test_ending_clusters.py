@@ -105,7 +105,7 @@ def test_a_cluster_is_formatted_once_it_is_confirmed(stopped: BookieProcess) -> 
     assert left(uri) == (0, 0, 0)
     assert next_ledger(uri) > last
     refused = run_bookie("start", "--metadata", uri, "--data", str(stopped.data), "--port", "0")
-    assert refused.returncode == 1 and before in refused.stderr, "its entries are of the old cluster"
+    assert refused.returncode == 2 and before in refused.stderr, "its entries are of the old cluster"
 
 
 def test_a_cluster_whose_bookies_run_is_formatted_by_force_only(running: BookieProcess) -> None:
