@@ -64,6 +64,12 @@ MISSING_FILE = (
     "docs/operations.md#a-damaged-entry-log"
 )
 """Logged as an error: the path, and what marks its ledgers for repair."""
+GIVEN_UP = (
+    "ledger directory %s is given up as lost: %d entry logs that the index leads into are missing%s; what they held is "
+    "answered with EIO until it is stored again; leave --lost-ledger-dir out from the next start on: "
+    "docs/operations.md#a-ledger-directory-that-fails"
+)
+"""Logged once for each start with such directories: their paths, how many, and what marks the ledgers for repair."""
 MORE_MISSING_FILES = "and %d more files are missing"
 DRAIN_S = 10.0
 """How long a stop waits for peers to read their last responses."""
@@ -345,6 +351,10 @@ def _report_missing(files: Sequence[Path], config: StorageConfig, *, scrubs: boo
     marking = (
         "its scrubber marks them for repair now" if scrubs else "run `bookie check-copies --full --mark`"
     )
+    if config.lost_ledger_directories:
+        count = sum(path.suffix == SUFFIX for path in files)
+        lost = ", ".join(map(str, config.lost_ledger_directories))
+        logger.warning(GIVEN_UP, lost, count, f", and {marking}" if count else "")
     for path in files[:_NAMED_MAX]:
         # It may have been in any of them.
         is_log = path.suffix == SUFFIX and len(directories) > 1

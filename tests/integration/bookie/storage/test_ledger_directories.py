@@ -125,6 +125,10 @@ def test_a_directory_that_fails_is_given_up_and_its_copies_are_made_again(
     assert (
         f".log of {bookie.data / 'ledgers'}, {more} is missing, and the index leads into it" in bookie.errors
     )
+    missing = sum(f"{more} is missing, and the index leads into it" in each for each in bookie.warnings)
+    [given_up] = [each for each in bookie.warnings if "given up as lost" in each]
+    assert given_up.startswith(f"ledger directory {more} is given up as lost: {missing} entry logs")
+    assert missing and "its scrubber marks them for repair now" in given_up
 
     more.with_name("taken away").rename(more.with_name("back"))
     bookie.options = directories(bookie, "back")
