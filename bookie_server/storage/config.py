@@ -120,14 +120,7 @@ class StorageConfig:
         return (self.ledger_directory, *self.more_ledger_directories)
 
     def __post_init__(self) -> None:
-        directories = (self.journal_directory, *self.ledger_directories)
-        for at, each in enumerate(directories):
-            if each in directories[:at]:
-                raise ConfigurationError(
-                    f"journal and ledgers must have different directories, two of them are {each}"
-                )
-            if each in self.lost_ledger_directories:
-                raise ConfigurationError(f"directory {each} is given as lost and as one to use: choose one")
+        self._check_directories()
         for name in POSITIVE:
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be above 0, got {getattr(self, name)}")
@@ -152,3 +145,20 @@ class StorageConfig:
         for name in ("single_write_bytes_min", "read_cache_bytes_max", "read_ahead_bytes", "reserve_bytes"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} must be at least 0, got {getattr(self, name)}")
+
+    def _check_directories(self) -> None:
+        """By their names alone: two names of one directory meet at its lock."""
+        directories = (self.journal_directory, *self.ledger_directories)
+        for at, each in enumerate(directories):
+            if each in directories[:at]:
+                raise ConfigurationError(
+                    f"journal and ledgers must have different directories, two of them are {each}"
+                )
+            if each in self.lost_ledger_directories:
+                raise ConfigurationError(f"directory {each} is given as lost and as one to use: choose one")
+            for outer in directories:
+                if outer.absolute() in each.absolute().parents:
+                    raise ConfigurationError(
+                        f"directory {each} is inside of {outer}, another one of the bookie: give directories next to "
+                        "each other"
+                    )

@@ -13,6 +13,7 @@ from bookie_server.disk.disk import DiskFile
 from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
 from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.compaction.run import CompactionRun
+from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing.disk.disk import SimulatedDisk
 from ledger.errors import ConfigurationError
@@ -289,6 +290,21 @@ def test_directories_must_differ() -> None:
         small_config(HOME, more_ledger_directories=(MORE[0], HOME / "ledgers"))
     with pytest.raises(ConfigurationError, match="/bookie/more-0 is given as lost and as one to use"):
         small_config(HOME, more_ledger_directories=MORE, lost_ledger_directories=MORE[:1])
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer"), [("ledgers/more", "ledgers"), ("journal/a/b", "journal"), ("more-0/more", "more-0")]
+)
+def test_a_directory_inside_of_another_one_is_refused(inner: str, outer: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"directory {HOME / inner} is inside of {HOME / outer}, another one"
+    ):
+        small_config(HOME, more_ledger_directories=(HOME / inner, MORE[0]))
+
+
+def test_the_journal_is_not_inside_of_a_ledger_directory() -> None:
+    with pytest.raises(ConfigurationError, match="directory /a/journal is inside of /a, another one"):
+        StorageConfig(journal_directory=Path("/a/journal"), ledger_directory=Path("/a"))
 
 
 def test_a_larger_free_space_goes_first_and_a_nearly_full_disk_last(monkeypatch: pytest.MonkeyPatch) -> None:
