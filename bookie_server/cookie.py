@@ -96,6 +96,8 @@ def judge(
         if in_store and each.role == ENTRIES and str(each.directory.absolute()) not in in_store.ledger_dirs
     }
     for each in found:
+        if each.cookie is not None:
+            _require_own(ours, each.cookie, each.directory, f"the cookie in {_named(each)}")
         if each.directory in added:
             _require_never_used(ours, each)
         if each.cookie is not None:
@@ -290,11 +292,25 @@ async def _create_in_store(store: MetadataStore, ours: Cookie) -> None:
         ) from error
 
 
+def _require_own(ours: Cookie, theirs: Cookie, directory: Path | None, where: str) -> None:
+    """Of this bookie, whatever its directories are."""
+    identity = replace(ours, bookie_id=theirs.bookie_id, instance_id=theirs.instance_id)
+    if differences := cookie_differences(ours, identity):
+        raise CookieMismatchError(
+            f"{where} does not match bookie {ours.bookie_id}, it is of another one: {'; '.join(differences)}: give the "
+            f"bookie directories of its own, or start it with the address and metadata store of its first start",
+            directory=directory,
+            bookie_id=ours.bookie_id,
+        )
+
+
 def _require_same(
     ours: Cookie, theirs: Cookie, directory: Path | None, where: str, lost: Collection[str] = ()
 ) -> None:
     """Except for ledger directories that are new, or lost; all have the one with the index."""
-    if ours.ledger_dirs[0] == theirs.ledger_dirs[0]:
+    _require_own(ours, theirs, directory, where)
+    first, their_first = ours.ledger_dirs[0], theirs.ledger_dirs[0]
+    if first == their_first:
         for listed in theirs.ledger_dirs[1:]:
             if listed not in ours.ledger_dirs and listed not in lost:
                 raise CookieMismatchError(
@@ -303,12 +319,15 @@ def _require_same(
                     directory=Path(listed),
                     bookie_id=ours.bookie_id,
                 )
-        theirs = replace(theirs, ledger_dirs=ours.ledger_dirs)
-    differences = cookie_differences(ours, theirs)
+    differences = cookie_differences(ours, replace(theirs, ledger_dirs=ours.ledger_dirs))
+    if first != their_first:
+        differences.append(
+            f"the first ledger directory, which has the index, is {first} here and {their_first} there"
+        )
     if differences:
         raise CookieMismatchError(
             f"{where} does not match bookie {ours.bookie_id}: {'; '.join(differences)}: start the bookie with the "
-            f"directories, address and metadata store of its first start",
+            f"directories of its first start",
             directory=directory,
             bookie_id=ours.bookie_id,
         )

@@ -10,6 +10,7 @@ import pytest
 from bookie_server.cookie import FoundDirectory, Verdict, judge, own_cookie
 from bookie_server.errors import CookieMismatchError
 from ledger.metadata.format.cookie import Cookie
+from ledger.model import BookieId
 
 JOURNAL, LEDGERS = Path("/disk1/journal"), Path("/disk2/ledgers")
 OURS = own_cookie("127.0.0.1:3181", JOURNAL, LEDGERS, "cluster-1")
@@ -98,7 +99,7 @@ def test_data_that_the_store_does_not_know_refuses() -> None:
         ({"bookie_id": "127.0.0.1:3182"}, "bookie id"),
         ({"instance_id": "cluster-2"}, "cluster instance id"),
         ({"journal_dirs": ("/elsewhere",)}, "journal directories"),
-        ({"ledger_dirs": ("/elsewhere",)}, "ledger directories"),
+        ({"ledger_dirs": ("/elsewhere",)}, "first ledger directory"),
     ],
 )
 def test_a_foreign_cookie_refuses_wherever_it_is(change: dict[str, str], says: str) -> None:
@@ -134,6 +135,28 @@ def test_a_directory_that_holds_entry_logs_cannot_be_added() -> None:
     for cookie in (None, having(MORE)):
         with pytest.raises(CookieMismatchError, match=r"/disk3/more holds entry logs, and .* give an empty"):
             judge(having(MORE), OURS, [*both(OURS, OURS, holds_data=True), entries_in(MORE, cookie)])
+
+
+@pytest.mark.parametrize("holds_data", [True, False])
+def test_a_directory_of_another_bookie_cannot_be_added(holds_data: bool) -> None:
+    """It is no new one, and to empty it would lose what the other bookie has there; nor is the list of its directories
+    of use."""
+    foreign = replace(having(MORE, OTHER), bookie_id=BookieId("127.0.0.1:3182"), role="entries")
+    directories = [*both(OURS, OURS, holds_data=True), entries_in(OTHER, foreign, holds_data=holds_data)]
+    for in_store in (OURS, having(OTHER)):
+        with pytest.raises(
+            CookieMismatchError,
+            match=r"ledger directory /disk4/other does not match bookie 127.0.0.1:3181, it is of another one: "
+            r"bookie id is '127.0.0.1:3181' here and '127.0.0.1:3182' there: give the bookie directories of its own",
+        ):
+            judge(having(OTHER), in_store, directories)
+
+
+def test_a_first_directory_elsewhere_is_named_without_the_others() -> None:
+    elsewhere = own_cookie("127.0.0.1:3181", JOURNAL, Path("/moved"), "cluster-1", [MORE, OTHER])
+    with pytest.raises(CookieMismatchError, match="is /disk2/ledgers here and /moved there") as caught:
+        judge(having(MORE, OTHER), elsewhere, both(having(MORE, OTHER), None, holds_data=True))
+    assert str(MORE) not in str(caught.value) and "index directories" not in str(caught.value)
 
 
 def test_a_listed_directory_must_be_given() -> None:
@@ -176,9 +199,9 @@ def test_directories_without_the_index_may_be_in_each_others_place() -> None:
 def test_the_directory_with_the_index_stays_the_first_one() -> None:
     listing = having(MORE)
     swapped = own_cookie("127.0.0.1:3181", JOURNAL, MORE, "cluster-1", [LEDGERS])
-    with pytest.raises(CookieMismatchError, match="ledger directories are /disk3/more, /disk2/ledgers here"):
+    with pytest.raises(CookieMismatchError, match="index, is /disk3/more here and /disk2/ledgers there: "):
         judge(swapped, listing, both(listing, listing, holds_data=True))
-    with pytest.raises(CookieMismatchError, match="ledger directories are /disk3/more here"):
+    with pytest.raises(CookieMismatchError, match="index, is /disk3/more here and /disk2/ledgers there: "):
         lost_first = own_cookie("127.0.0.1:3181", JOURNAL, MORE, "cluster-1")
         judge(lost_first, listing, both(listing, listing, holds_data=True), [str(LEDGERS)])
 
