@@ -346,12 +346,19 @@ def _require_role(ours: Cookie, each: FoundDirectory, role: str | None) -> None:
 
 
 def _require_unused(ours: Cookie, each: FoundDirectory) -> None:
+    """A cookie here names the cluster of this store, as `judge` has seen: only a decommission has removed the other."""
     if not each.holds_data:
         return
-    has = "its cookie" if each.cookie is not None else "no cookie"
+    if each.cookie is None:
+        has, way_out = "no cookie", "give the metadata store of its cluster, or empty the directory"
+    else:
+        has = "its cookie"
+        way_out = (
+            "it was decommissioned, or formatted in part; to start it as a new bookie, empty its directories"
+        )
     raise CookieMismatchError(
-        f"{_named(each)} holds data and {has}, but the metadata store has no bookie {ours.bookie_id}: give the "
-        f"metadata store of its cluster, or empty the directory with `bookie format`",
+        f"{_named(each)} holds data and {has}, but the metadata store has no bookie {ours.bookie_id}: {way_out} with "
+        f"`bookie format`",
         directory=each.directory,
         bookie_id=ours.bookie_id,
     )

@@ -87,10 +87,18 @@ def test_an_emptied_directory_refuses() -> None:
 
 def test_data_that_the_store_does_not_know_refuses() -> None:
     """A wrong metadata address, or a cluster formatted anew under a bookie that still has its entries."""
-    with pytest.raises(CookieMismatchError, match="/disk1/journal holds data and its cookie"):
-        judge(OURS, None, both(OURS, OURS, holds_data=True))
-    with pytest.raises(CookieMismatchError, match="/disk1/journal holds data and no cookie"):
+    with pytest.raises(
+        CookieMismatchError, match=r"/disk1/journal holds data and no cookie.*give the metadata store"
+    ):
         judge(OURS, None, both(None, None, holds_data=True))
+
+
+def test_a_decommissioned_bookie_refuses_and_names_the_way_out() -> None:
+    """The cookies name the cluster of the store, which has forgotten the bookie: there is no other store to give."""
+    with pytest.raises(CookieMismatchError, match="/disk1/journal holds data and its cookie") as caught:
+        judge(OURS, None, both(OURS, OURS, holds_data=True))
+    assert "it was decommissioned" in str(caught.value) and "`bookie format`" in str(caught.value)
+    assert "give the metadata store" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from ledger.inspection.copies import CopyState
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.printing import utc
-from tests.helpers.processes.bookie import BookieProcess, eventually
+from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
 from tests.helpers.processes.four_bookies import ENTRIES, FourBookies
 from tests.helpers.repository import ROOT
 
@@ -120,6 +120,13 @@ def test_a_decommissioned_bookie_is_forgotten(place: FourBookies) -> None:
 
     assert lost not in asyncio.run(cookies())
     assert f"knows no bookie {lost}" in place.run("decommission", lost, code=1).stderr
+    [bookie] = [each for each in place.bookies if lost.endswith(f":{each.port}")]
+    data = ("--metadata", place.uri, "--data", str(bookie.data))
+    returned = run_bookie("start", *data, "--port", str(bookie.port))
+    assert returned.returncode == 2 and "it was decommissioned" in returned.stderr
+    assert run_bookie("format", *data, "--yes").returncode == 0
+    bookie.start()
+    bookie.kill()
     other = place.kill_member(ledger)
     refused = place.run("decommission", other, code=1)
     assert "needs 3 bookies and 2 are left without" in refused.stderr
