@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from bookie_server.disk.disk_limits import DirectoryUsage
 from bookie_server.errors import DiskFullError, LedgerDirectoryFailedError
@@ -138,7 +139,9 @@ class Compactor:
         selection = select(
             healthy, threshold, config.entry_log_bytes_max, capacity, empty_journal=empty_journal
         )
-        done.refusal = selection.refusal
+        done.refusal = (
+            "" if selection.unfit is None else _refusal(selection.unfit, capacity, directory.parent)
+        )
         if not selection.files:
             return None
         return CompactionRun(
@@ -166,3 +169,10 @@ class Compactor:
             if log_id not in self._damaged:
                 self._damaged.add(log_id)
                 logger.warning("compaction leaves a file as it is: %s; %s", error, WAY_OUT)
+
+
+def _refusal(file: FileSpace, capacity: int, directory: Path) -> str:
+    return (
+        f"compaction needs {file.live_bytes} bytes to copy what lives in {file.path}, and may use "
+        f"{max(0, capacity)} in {directory}: free space on the disk of this ledger directory, or trim or delete logs"
+    )

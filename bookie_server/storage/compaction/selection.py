@@ -13,8 +13,8 @@ from bookie_server.storage.segments.places import is_segment
 @dataclass(frozen=True, slots=True)
 class Selection:
     files: Sequence[FileSpace]
-    refusal: str = ""
-    """Why no file is chosen although some have enough garbage; empty if none has."""
+    unfit: FileSpace | None = None
+    """If no file is chosen although some have enough garbage: the one that takes least, and does not fit."""
 
 
 def select(
@@ -46,11 +46,4 @@ def select(
         if copied > free_bytes or (chosen and copied > bytes_max):
             break
         chosen.append(each)
-    if candidates and not chosen:
-        least = candidates[0]
-        return Selection(
-            (),
-            f"compaction needs {least.live_bytes} bytes to copy what lives in {least.path}, and may use "
-            f"{max(0, free_bytes)}: free space on its disk, or trim or delete logs",
-        )
-    return Selection(chosen)
+    return Selection(chosen, candidates[0] if candidates and not chosen else None)

@@ -505,11 +505,8 @@ def test_files_with_the_least_live_bytes_come_first() -> None:
     assert chosen(0.8, 400, 10_000) == [2, 3, 4]
     assert chosen(0.8, 10_000, 120) == [2, 3]
     assert chosen(0.95, 10, 10_000) == [2]
-    assert select(files[:1], 0.95, 10_000, 500).refusal == (
-        "compaction needs 900 bytes to copy what lives in /0.log, and may use 500: free space on its disk, or trim or "
-        "delete logs"
-    )
-    assert select(files[:1], 0.8, 10_000, 500).refusal == ""
+    assert select(files[:1], 0.95, 10_000, 500).unfit is files[0]
+    assert select(files[:1], 0.8, 10_000, 500).unfit is None
 
 
 def test_a_file_that_is_written_is_synced_before_the_index_names_it(

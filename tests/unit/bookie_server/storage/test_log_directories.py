@@ -330,6 +330,31 @@ def test_a_larger_free_space_goes_first_and_a_nearly_full_disk_last(monkeypatch:
     run_virtual(main())
 
 
+def test_a_compaction_without_space_names_the_directory_that_it_would_write_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it copies is in another one, where space would not help."""
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1], disk_usage_max=0.95, disk_usage_writable=0.92)
+        for ledger_id in (1, 2):
+            await add(storage, storage.create_ledger(ledger_id, KEY), range(EACH))
+        await storage.checkpoint()
+        await durable(lambda done: storage.delete_ledger(2, done))
+        await storage.checkpoint()
+        assert logs(disk, HOME / "ledgers") == [1] and not logs(disk, MORE[0])
+        spaces = {"ledgers": (10**9, 100), "more-0": (10**9, 10**4)}
+        monkeypatch.setattr(disk, "free_space", lambda path: spaces.get(path.parent.name, (10**9, 10**8)))
+        done = await storage.compact(COMPACTED_BELOW)
+        assert f"what lives in {HOME / 'ledgers'}/entry-logs/" in done.refusal
+        assert f"and may use 0 in {MORE[0]}: free space on the disk of this ledger directory" in done.refusal
+        monkeypatch.undo()
+        await storage.close()
+
+    run_virtual(main())
+
+
 def test_the_current_log_ends_when_another_worker_notices_that_its_directory_has_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
