@@ -215,6 +215,9 @@ class Checkpointer:
     def _write_entries(self, cache: WriteCache, full: Collection[Path]) -> _Placed:
         """Append every ledger's entries that are in no journal file for good, sorted; where they are now. Durable on
         return.
+
+        Invariant: all go into one entry log, however large it gets. It is the current one while a full disk keeps the
+        index from naming them; garbage collection takes a log before the current one for dead if no index names it.
         """
         placed: _Placed = {}
         unplaced = {each: runs for each in sorted(cache.ledgers) if (runs := cache.unplaced(each))}

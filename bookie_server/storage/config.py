@@ -58,7 +58,8 @@ class StorageConfig:
     """Read from an entry log at a time while a ledger is read in sequence."""
 
     entry_log_bytes_max: int = 1024 * MIB
-    """An entry log is closed at this size. Space is reclaimed by whole entry logs."""
+    """An entry log is closed after the checkpoint in which it reaches this size, so it is larger by up to one
+    checkpoint (`write_cache_bytes_max`). Space is reclaimed by whole entry logs."""
 
     single_write_bytes_min: int = 64 * 1024
     """Adds of one ledger that arrive together with this number of bytes or more are written once: they stay in the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
-from tests.helpers.bookie.storage import KEY, add, fence, make_entry, open_storage
+from tests.helpers.bookie.storage import KEY, EntryRun, add, add_run, durable, fence, make_entry, open_storage
 from tests.helpers.simulation.disk import new_disk, run
 
 _HOME = Path("/bookie")
@@ -160,3 +161,26 @@ def test_an_entry_log_that_cannot_be_opened_is_left(tmp_path: Path) -> None:
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_an_entry_log_is_larger_than_its_limit_by_one_checkpoint_at_most() -> None:
+    """A checkpoint writes into one log (docs/options.md: entry_log_bytes_max)."""
+
+    async def main() -> None:
+        disk = new_disk()
+        log_bytes_max = _CACHE_BYTES // 2
+        storage = await open_storage(
+            _HOME, disk, write_cache_bytes_max=_CACHE_BYTES, entry_log_bytes_max=log_bytes_max
+        )
+        state = storage.create_ledger(1, KEY)
+        payload = bytes(1024)
+        for entry_id in range(600):
+            entries = EntryRun([entry_id], [make_entry(1, entry_id, payload=payload)])
+            await durable(partial(add_run, storage, state, entries))
+        await storage.checkpoint()
+        logs = _HOME / "ledgers" / "entry-logs"
+        sizes = [len(disk.read_file(logs / name)) for name in disk.list(logs)]
+        assert len(sizes) > 5 and log_bytes_max < max(sizes) <= log_bytes_max + _CACHE_BYTES
+        await storage.close()
+
+    run(main())
