@@ -248,7 +248,7 @@ class CursorNotFoundError(NotFoundError):
 
 
 class DataLossError(CorruptionError):
-    """A ledger or entry of the log is missing on all of its bookies."""
+    """A ledger or entry of the log is missing on all of its bookies, or the metadata of a ledger is damaged."""
 
     log: str | None = None
     first: MessageId | int | None = None

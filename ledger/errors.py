@@ -250,3 +250,5 @@ class MetadataFormatError(CorruptionError):
     """A metadata value cannot be decoded."""
 
     key: int | str | None = None
+    newer_version: int | None = None
+    """Its format, if a later release has written it: then it is not damaged."""

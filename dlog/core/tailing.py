@@ -8,6 +8,8 @@ Invariant (docs/log-semantics.md#rule-26 to #rule-30):
   was sealed empty or trimmed, which a fresh record shows at its end. If the record lists none, a fresh one is read.
 - A ledger that the log no longer lists was trimmed (the position is below `trim_before`) or dropped empty; one that is
   listed and does not exist is data loss. Neither is ever skipped in silence.
+- A ledger whose metadata is damaged is data loss, too, but is passed only if its end is known: the record has its seal,
+  or lists a ledger after it.
 - A page of the list that is missing or damaged is data loss of everything within its bounds. What the reader holds open
   of it is still read.
 - A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
@@ -35,7 +37,7 @@ from ledger.model import NO_ENTRY
 
 @dataclass(frozen=True, slots=True)
 class OpenLedger:
-    """Open without recovery, then `on_ledger` or `on_ledger_missing`."""
+    """Open without recovery, then `on_ledger`, `on_ledger_missing` or `on_ledger_damaged`."""
 
     ledger_id: int
 
@@ -140,6 +142,8 @@ class _Missing(StrEnum):
     """What was not found at the position; a fresh record shows what that means."""
 
     LEDGER = "ledger"
+    METADATA = "metadata"
+    """The ledger's metadata is there and damaged."""
     ENTRY = "entry"
 
 
@@ -314,6 +318,12 @@ class Tailing:
         """No such ledger in metadata. A fresh record shows whether it was trimmed, dropped or lost."""
         if ledger_id == self._position.ledger_id:
             self._missing = _Missing.LEDGER
+            self._record_is_stale = True
+
+    def on_ledger_damaged(self, ledger_id: int) -> None:
+        """The ledger's metadata cannot be decoded. A fresh record shows whether it was trimmed, or is lost."""
+        if ledger_id == self._position.ledger_id:
+            self._missing = _Missing.METADATA
             self._record_is_stale = True
 
     def on_entry_missing(self, ledger_id: int) -> None:
@@ -568,14 +578,17 @@ class Tailing:
             resume_at = MessageId(listed.ledger_id, self._position.entry_id + 1, 0)
         else:
             resume_at = MessageId(listed.ledger_id + 1 if following is None else following, 0, 0)
+        if missing is _Missing.METADATA and listed.seal is None and following is None:
+            raise DataLossError(
+                f"the metadata of ledger {listed.ledger_id}, the last of log {self._log}, is damaged, and where that "
+                "ledger ends is not known: restore the metadata store from a backup",
+                log=self._log,
+                first=self._position,
+                ledger_id=listed.ledger_id,
+            )
         gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
         if self._on_data_loss is OnMissing.FAIL:
-            raise DataLossError(
-                f"messages of log {self._log} from {gap.first} to before {resume_at} are missing on all bookies: "
-                f"restore them, or start at {resume_at}",
-                first=gap.first,
-                resume_at=resume_at,
-            )
+            raise self._data_loss(gap, listed, missing)
         self._gaps.append(gap)
         if missing is _Missing.ENTRY:
             self._position = resume_at
@@ -584,6 +597,19 @@ class Tailing:
         else:
             # Stay: an id above the last ledger would be an unknown position at the next record.
             self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
+
+    def _data_loss(self, gap: Gap, listed: ListedLedger, missing: _Missing) -> DataLossError:
+        range_ = f"messages of log {self._log} from {gap.first} to before {gap.resume_at}"
+        if missing is _Missing.METADATA:
+            sentence = (
+                f"{range_} cannot be read because the metadata of ledger {listed.ledger_id} is damaged: restore the "
+                f"metadata store from a backup, or start at {gap.resume_at}"
+            )
+        else:
+            sentence = f"{range_} are missing on all bookies: restore them, or start at {gap.resume_at}"
+        return DataLossError(
+            sentence, log=self._log, first=gap.first, resume_at=gap.resume_at, ledger_id=listed.ledger_id
+        )
 
 
 def _first_unused(record: LogMetadata) -> MessageId:

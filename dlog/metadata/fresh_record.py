@@ -12,10 +12,12 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import ListedLedger, LogMetadata
 from ledger.environment import Environment
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, LogStoreError, MetadataFormatError
 from ledger.metadata.rounds import Rounds
 
 _T = TypeVar("_T")
+
+_READ_PAST = "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
 
 GoesBySeal = Callable[[ListedLedger | HistoryPageError], Awaitable[bool]]
 """Whether the seal of a ledger that was not found is used in its place, or what is known of a page."""
@@ -33,7 +35,7 @@ async def with_fresh_record(
     `what`: what is read, as the object of a sentence.
 
     Raises:
-        DataLossError: a ledger or entry is missing that the record still lists.
+        DataLossError: a ledger or entry is missing that the record still lists, or the metadata of one is damaged.
         HistoryPageError: a page is missing that the record still refers to, or is damaged.
         LogNotFoundError: the log was deleted.
         ContendedError: the record changed in every round.
@@ -56,6 +58,12 @@ async def with_fresh_record(
                     ledger_id=error.ledger_id,
                 ) from error
             await rounds.again(error)
+        except MetadataFormatError as error:
+            if not is_damaged_ledger(error):
+                raise
+            if (await logs.read(ref)).value == record:
+                raise _damaged_ledger(error, record, f"cannot determine {what} of log {ref.name}") from error
+            await rounds.again(error)
 
 
 async def with_readable_record(
@@ -75,6 +83,18 @@ async def with_readable_record(
         return await look(listed)
 
     return await with_fresh_record(logs, ref, environment, look_if_readable, what)
+
+
+def is_damaged_ledger(error: MetadataFormatError) -> bool:
+    """Whether it is of the metadata of a ledger, which no later release has written."""
+    return isinstance(error.key, int) and error.newer_version is None
+
+
+def is_lost_ledger(error: LogStoreError) -> bool:
+    """Whether a ledger that could not be opened is lost: it does not exist, or its metadata is damaged."""
+    return isinstance(error, LedgerNotFoundError) or (
+        isinstance(error, MetadataFormatError) and is_damaged_ledger(error)
+    )
 
 
 def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, accept_loss: bool) -> GoesBySeal:
@@ -99,12 +119,19 @@ def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, acc
 def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
     """What to do about a listed ledger that has no metadata. A takeover asks only for those that are not sealed."""
     accept = (
-        "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
+        _READ_PAST
         if sealed
         else f"accept the loss of its messages with open_writer(..., given_up=[{ledger_id}]) or "
         f"`dlog append --given-up {ledger_id}`"
     )
     return f"restore the metadata store from a backup, or {accept}"
+
+
+def _damaged_ledger(error: MetadataFormatError, record: LogMetadata, what_fails: str) -> DataLossError:
+    assert isinstance(error.key, int), "it is of a ledger"
+    unsealed = {listed.ledger_id for listed in record.ledgers if listed.seal is None}
+    way_out = "" if error.key in unsealed else f"; or {_READ_PAST}"
+    return DataLossError(f"{what_fails}: {error}{way_out}", ledger_id=error.key)
 
 
 def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata) -> str:

@@ -43,7 +43,13 @@ from dlog.read.slow_polls import SlowPolls
 from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.buggify import buggify
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError, LogStoreError, UnavailableError
+from ledger.errors import (
+    EntryNotFoundError,
+    LedgerNotFoundError,
+    LogStoreError,
+    MetadataFormatError,
+    UnavailableError,
+)
 from ledger.metadata.store import Unwatch
 from ledger.model import LedgerId
 from ledger.reading.bookie_reads import Entry
@@ -246,6 +252,8 @@ class Fetcher:
                 self._stuck_since.pop(type(step), None)
             except UnavailableError as error:
                 await self._back_off(step, error)
+            except MetadataFormatError as error:
+                self._pass_damage(step, error)
 
     def _take_news(self) -> None:
         match self._news.take():
@@ -427,6 +435,15 @@ class Fetcher:
             await self._has_capacity.wait()
 
     # ---- parts
+
+    def _pass_damage(self, step: Step, error: MetadataFormatError) -> None:
+        """Report damaged metadata of the ledger at the position to the machine; raise what it does not decide."""
+        match step:
+            case OpenLedger() | ReadEntries() | CountMessages() | WaitForEntries():
+                if error.key == step.ledger_id and error.newer_version is None:
+                    self._machine.on_ledger_damaged(step.ledger_id)
+                    return
+        raise error
 
     def _count(self) -> None:
         """Count what is held here, in addition to a fetch under way, in the limit of all readers of the client."""

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from dlog.errors import HistoryPageError
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, with_readable_record
+from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, is_lost_ledger, with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import LedgerNotFoundError, MetadataFormatError
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 
@@ -146,8 +146,8 @@ async def _start_in_list(
             continue
         try:
             found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger)
-        except LedgerNotFoundError:
-            if not await by_seal(listed):
+        except (LedgerNotFoundError, MetadataFormatError) as error:
+            if not (is_lost_ledger(error) and await by_seal(listed)):
                 raise
             assert listed.seal is not None, "it goes by that"
             held = listed.seal.message_count

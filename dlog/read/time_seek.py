@@ -10,13 +10,13 @@ from __future__ import annotations
 from dlog.errors import HistoryPageError
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, with_readable_record
+from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, is_lost_ledger, with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, MessageId
 from dlog.read.tail import OpenLedger, end_of, opener
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import LedgerNotFoundError, MetadataFormatError
 from ledger.reading.read_handle import ReadHandle
 
 
@@ -79,8 +79,8 @@ async def _in_list(
         last, sealed = await end_of(listed, open_ledger)
         try:
             found = await _in_ledger(time_us, listed, last, open_ledger) if last >= 0 else 0
-        except LedgerNotFoundError:
-            if not await by_seal(listed):
+        except (LedgerNotFoundError, MetadataFormatError) as error:
+            if not (is_lost_ledger(error) and await by_seal(listed)):
                 raise
             lost = lost or MessageId(listed.ledger_id, 0, 0)
             is_after_lost = True

@@ -29,6 +29,7 @@ def stored_ledger(ledger_id: int, data: bytes) -> LedgerMetadata:
             f"the metadata of ledger {ledger_id} cannot be used: {error}; restore it from a backup, "
             "or use a release that knows its format",
             key=ledger_id,
+            newer_version=error.newer_version,
         ) from error
 
 

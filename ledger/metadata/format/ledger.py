@@ -91,11 +91,13 @@ def _split_header(data: bytes) -> tuple[int, bytes]:
     digits = data[len(HEADER) : end]
     if not data.startswith(HEADER) or end < 0 or not digits.isdigit():
         raise MetadataFormatError(f"ledger metadata does not start with its format version: {data[:40]!r}")
-    if int(digits) not in FORMAT_VERSIONS:
+    if (version := int(digits)) not in FORMAT_VERSIONS:
+        newest = max(FORMAT_VERSIONS)
         raise MetadataFormatError(
-            f"it has format {int(digits)}, this program reads 1 to {max(FORMAT_VERSIONS)}"
+            f"it has format {version}, this program reads 1 to {newest}",
+            newer_version=version if version > newest else None,
         )
-    return int(digits), data[end + 1 :]
+    return version, data[end + 1 :]
 
 
 def _decode_3(data: bytes, body: bytes) -> LedgerMetadata:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,35 @@ def test_what_a_lost_ledger_held_is_read_past(tmp_path: Path) -> None:
             assert sentence.startswith(f"dlog: data loss: messages from {second['id']} to before ")
         assert dlog.here("read", "orders", "--cursor", "billing").must_succeed() == ""
         check_exports(dlog, tmp_path, second)
+
+
+def test_a_ledger_whose_metadata_is_damaged_is_read_past(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog = Command(cluster.uri)
+        for line in (b"one\n", b"two\n", b"three\n"):
+            dlog("append", "orders", "--create", stdin=line).must_succeed()
+        ids = [json.loads(line)["id"] for line in dlog.here("read", "orders", "-o", "json").out.splitlines()]
+        second = ids[1].partition(":")[0]
+        with closing(sqlite3.connect(cluster.uri.removeprefix("sqlite:///"))) as connection, connection:
+            key = f"ledgers/{int(second):019}"
+            changed = connection.execute(
+                "UPDATE nodes SET value = substr(value, 1, 40) WHERE key = ?", (key,)
+            )
+            assert changed.rowcount == 1
+        file = tmp_path / "orders.jsonl"
+        for command in (
+            ("read", "orders", "-o", "json"),
+            ("tail", "orders", "-n", "3", "-o", "json"),
+            ("export", "orders", "--to", "jsonl", str(file)),
+        ):
+            refused = dlog(*command)
+            assert refused.code == 1 and not file.exists()
+            assert f"the metadata of ledger {second} is damaged: restore the metadata store" in refused.err
+            found = dlog(*command, "--on-data-loss", "gap")
+            printed = found.must_succeed() if command[0] != "export" else file.read_text()
+            assert [json.loads(line)["id"] for line in printed.splitlines()] == [ids[0], ids[2]]
+            [sentence] = found.err.splitlines()
+            assert sentence.startswith(f"dlog: data loss: messages from {ids[1]} to before ")
 
 
 async def lose_a_page(uri: str, log: str) -> tuple[str, list[str]]:

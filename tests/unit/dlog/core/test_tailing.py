@@ -381,6 +381,51 @@ def test_data_loss_becomes_a_gap_if_asked() -> None:
     assert machine.next_step() == ReadEntries(6, 1, 2)
 
 
+def test_damaged_metadata_of_a_ledger_is_a_gap_up_to_the_next_one_or_an_error_that_names_it() -> None:
+    for ledgers in ((5, 6), (listed(5, 2), 6)):
+        machine = tailing(on_data_loss=OnMissing.GAP)
+        show(machine, record(*ledgers))
+        machine.on_ledger_damaged(5)
+        assert machine.next_step() == ReadRecord()
+        show(machine, record(*ledgers))
+        assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
+        assert machine.next_step() == OpenLedger(6)
+        machine = tailing()
+        show(machine, record(*ledgers))
+        machine.on_ledger_damaged(5)
+        with pytest.raises(
+            DataLossError, match=r"the metadata of ledger 5 is damaged.* start at 6:0:0"
+        ) as raised:
+            show(machine, record(*ledgers))
+        assert (raised.value.ledger_id, raised.value.log) == (5, "orders")
+
+
+def test_damaged_metadata_of_the_last_ledger_is_passed_only_if_the_record_has_its_seal() -> None:
+    """Of one that may be written the end is not known: the reader would miss what is appended to it, or read it after
+    what follows."""
+    machine = tailing(on_data_loss=OnMissing.GAP)
+    show(machine, record(listed(5, 2)))
+    machine.on_ledger_damaged(5)
+    show(machine, record(listed(5, 2)))
+    assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
+    assert isinstance(machine.next_step(), WaitForLedger)
+    for position, policy in ((at(5), OnMissing.GAP), (at(5, 2), OnMissing.GAP), (at(5), OnMissing.FAIL)):
+        machine = tailing(position, on_data_loss=policy)
+        show(machine, record(5))
+        machine.on_ledger_damaged(5)
+        with pytest.raises(DataLossError, match="where that ledger ends is not known") as raised:
+            show(machine, record(5))
+        assert (raised.value.ledger_id, raised.value.resume_at) == (5, None)
+
+
+def test_damaged_metadata_of_a_ledger_that_was_trimmed_meanwhile_is_no_loss() -> None:
+    machine = tailing()
+    show(machine, record(listed(5, 2), 6))
+    machine.on_ledger_damaged(5)
+    show(machine, record(6, trim_before=at(6)))
+    assert machine.next_step() == OpenLedger(6)
+
+
 def test_a_lost_last_ledger_leaves_the_reader_waiting_for_the_next() -> None:
     """Its successor is read as soon as it is listed."""
     machine = tailing(on_data_loss=OnMissing.GAP)

@@ -1,4 +1,7 @@
-"""Ranges that begin or end in a ledger that is lost, on a simulated cluster (docs/log-semantics.md#rule-28)."""
+"""Ranges with a ledger that is lost, or whose metadata is damaged, on a simulated cluster.
+
+Source: docs/log-semantics.md#rule-28.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,15 @@ from dlog.errors import DataLossError
 from dlog.metadata.fresh_record import goes_by_seal
 from dlog.model import MessageId
 from dlog.testing import SimulatedCluster, simulate
+from ledger.errors import MetadataFormatError
+from ledger.metadata.memory import MemoryTransaction
+from ledger.metadata.transactions import ledgers as stored_ledgers
+from ledger.model import LedgerId
 
 LOG = "orders"
 PAYLOADS = [[b"%d-%d" % (ledger, number) for number in range(3)] for ledger in range(4)]
 LATEST = {"until": "latest"}
+DAMAGED = b"BookieMetadataFormatVersion\t3\n\x07"
 
 
 @dataclass
@@ -49,8 +57,16 @@ class Loss:
 Scene = Callable[[Loss], Awaitable[None]]
 
 
-def play(scene: Scene, *, lost: int = 1, with_times: bool = True) -> None:
-    """`with_times`: whether the seal of the lost ledger has them; a takeover may not have been able to read them."""
+def damage(cluster: SimulatedCluster, ledger_id: LedgerId, value: bytes) -> None:
+    tx = MemoryTransaction(cluster.metadata._cluster)
+    stored_ledgers.write(tx, ledger_id, value, stored_ledgers.read(tx, ledger_id).version)
+
+
+def play(scene: Scene, *, lost: int = 1, with_times: bool = True, damaged: bytes = b"") -> None:
+    """`with_times`: whether the seal of the lost ledger has them; a takeover may not have been able to read them.
+
+    `damaged`: the metadata of the lost ledger; deleted if empty.
+    """
 
     async def main(cluster: SimulatedCluster) -> None:
         ids: list[list[MessageId]] = []
@@ -78,7 +94,10 @@ def play(scene: Scene, *, lost: int = 1, with_times: bool = True) -> None:
                 )
                 record = replace(read.value, ledgers=tuple(ledgers), nonce=7)
                 assert isinstance(await client.logs.compare_and_set(ref, record, read.version), Applied)
-            await client.ledgers.delete(ledgers[lost].ledger_id)
+            if damaged:
+                damage(cluster, ledgers[lost].ledger_id, damaged)
+            else:
+                await client.ledgers.delete(ledgers[lost].ledger_id)
         async with await cluster.client() as client:
             await scene(Loss(client, ids, times, ids[lost][0]))
 
@@ -150,6 +169,65 @@ def test_without_gaps_it_is_data_loss_and_the_way_out_works() -> None:
             assert "gap" in await loss.items(**{**LATEST, **wanted})
 
     play(scene)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_a_ledger_with_damaged_metadata_is_passed_as_a_gap(lost: int) -> None:
+    """By the ranges that go by its seal, too: those by a number or a time."""
+
+    async def scene(loss: Loss) -> None:
+        payloads: list[list[bytes] | str] = [*PAYLOADS[:lost], "gap", *PAYLOADS[lost + 1 :]]
+        inside = loss.times[lost][1]
+        assert await loss.items(**LATEST) == flat(*payloads)
+        assert await loss.items(**LATEST, last=3 * (4 - lost)) == flat(*payloads[lost:])
+        assert await loss.items(**LATEST, start=inside) == flat(*payloads[lost:])
+        assert await loss.items(until=inside) == flat(*payloads[: lost + 1])
+
+    play(scene, lost=lost, damaged=DAMAGED)
+
+
+def test_damaged_metadata_is_data_loss_of_the_ledger_for_a_reader_without_gaps() -> None:
+    async def scene(loss: Loss) -> None:
+        ledger_id, inside = loss.gap.ledger_id, loss.times[1][1]
+        for wanted in ({}, {"last": 8}, {"start": inside}, {"until": inside}):
+            with pytest.raises(DataLossError, match=f"the metadata of ledger {ledger_id} ") as raised:
+                async for _ in loss.client.reader(LOG, **{**LATEST, **wanted}):
+                    pass
+            assert raised.value.ledger_id == ledger_id
+
+    play(scene, damaged=DAMAGED)
+
+
+def test_metadata_of_a_later_release_is_not_lost() -> None:
+    """A gap would be over messages that are there."""
+
+    async def scene(loss: Loss) -> None:
+        for wanted in ({}, {"last": 8}, {"start": loss.times[1][1]}):
+            with pytest.raises(MetadataFormatError, match="use a release that knows its format") as raised:
+                await loss.items(**{**LATEST, **wanted})
+            assert raised.value.newer_version == 4
+
+    play(scene, damaged=b"BookieMetadataFormatVersion\t4\n")
+
+
+def test_an_open_ledger_whose_metadata_is_damaged_ends_a_tail_that_asked_for_gaps() -> None:
+    """Its writer appends on, and no later ledger shows where it ends."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer(LOG, create=True)
+            first = await writer.append(b"one")
+            reader = client.reader(LOG, on_data_loss="gap")
+            items = reader.items()
+            assert (await anext(items)).id == first  # type: ignore[union-attr]
+            damage(cluster, LedgerId(first.ledger_id), DAMAGED)
+            with pytest.raises(DataLossError, match="where that ledger ends is not known"):
+                async with asyncio.timeout(600):
+                    await anext(items)
+            await reader.close()
+            writer.abort()
+
+    simulate(main)
 
 
 def test_a_cursor_is_set_before_what_is_lost() -> None:
