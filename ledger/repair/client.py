@@ -9,7 +9,7 @@ from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig
 from ledger.environment import Environment
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieId
+from ledger.model import BookieId, LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.copy_check import Mark, check_copies
 from ledger.repair.copying.checker import Depth
@@ -30,6 +30,7 @@ class RepairClient:
         self,
         bookie_id: BookieId,
         *,
+        only: LedgerId | None = None,
         dry_run: bool = False,
         skip_open: bool = False,
         on_ledger: OnLedger = ignore_progress,
@@ -37,12 +38,13 @@ class RepairClient:
     ) -> Drained:
         """Copy what the bookie must hold to others, which take its place (`Draining.recover`); see there for errors.
 
-        `progress`: what is noted while it runs.
+        `only`: the ledger that it is about; None: all of them. `progress`: what is noted while it runs.
         """
         draining = Draining(
             self._ledgers,
             bookie_id,
             self._config,
+            only=only,
             skip_open=skip_open,
             on_ledger=on_ledger,
             progress=progress,

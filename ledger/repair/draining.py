@@ -23,7 +23,7 @@ from ledger.model import BookieId, LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth
 from ledger.repair.errors import BookieRunningError
-from ledger.repair.ledger_index import all_ledgers
+from ledger.repair.ledger_index import all_ledgers, these_ledgers
 from ledger.repair.ledger_repair import Scope
 from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.outcome import LedgerOutcome
@@ -68,11 +68,14 @@ class Draining:
         bookie_id: BookieId,
         config: RepairConfig,
         *,
+        only: LedgerId | None = None,
         skip_open: bool = False,
         on_ledger: OnLedger = ignore_progress,
         progress: DrainProgress | None = None,
     ) -> None:
+        """`only`: the ledger that `recover` and `look` are about; None: all that name the bookie."""
         self._ledgers = ledgers
+        self._only = only
         self._progress = progress or DrainProgress()
         self._bookie_id = bookie_id
         self._on_ledger = on_ledger
@@ -101,12 +104,11 @@ class Draining:
         Raises:
             BookieRunningError: it is running and writable, or was so at the end, and new ledgers would choose it.
             RecordNotFoundError: the cluster does not know it.
+            LedgerNotFoundError: the only ledger that is wanted does not exist.
         """
         await self._require_no_writes()
         done = Drained(self._bookie_id)
-        ledger_ids = await self._dependent()
-        if not ledger_ids:
-            await require_known(self._ledgers.store, self._bookie_id)
+        ledger_ids = await self._dependent_at_first()
         while ledger_ids:
             done.ledgers += len(ledger_ids)
             self._progress.ledgers = done.ledgers
@@ -142,11 +144,9 @@ class Draining:
             ledger_ids = busy
 
     async def look(self) -> Drained:
-        """What `recover` would do, one outcome per ledger. Changes nothing. RecordNotFoundError as there."""
+        """What `recover` would do, one outcome per ledger. Changes nothing. NotFoundErrors as there."""
         done = Drained(self._bookie_id)
-        ledger_ids = await self._dependent()
-        if not ledger_ids:
-            await require_known(self._ledgers.store, self._bookie_id)
+        ledger_ids = await self._dependent_at_first()
         self._progress.ledgers = done.ledgers = len(ledger_ids)
         for number, ledger_id in enumerate(ledger_ids, 1):
             outcome = await self._locked.look(ledger_id, self._scope)
@@ -205,13 +205,27 @@ class Draining:
             await asyncio.gather(*waiting, return_exceptions=True)
         return sorted(busy)
 
+    async def _dependent_at_first(self) -> list[LedgerId]:
+        """`_dependent`, if both ids are right."""
+        store, unnamed = self._ledgers.store, "no ledger names it"
+        if self._only is not None:
+            unnamed = f"ledger {self._only} does not name it"
+            with suppress(MetadataFormatError):
+                await store.read_ledger(self._only)
+        found = await self._dependent()
+        if not found:
+            await require_known(store, self._bookie_id, unnamed)
+        return found
+
     async def _dependent(self) -> list[LedgerId]:
         self._damaged.clear()
-        return [
-            ledger_id
-            async for ledger_id, metadata in all_ledgers(self._ledgers.store, self._on_damaged)
-            if self._bookie_id in metadata.members()
-        ]
+        store = self._ledgers.store
+        ledgers = (
+            all_ledgers(store, self._on_damaged)
+            if self._only is None
+            else these_ledgers(store, [self._only], self._on_damaged)
+        )
+        return [ledger_id async for ledger_id, metadata in ledgers if self._bookie_id in metadata.members()]
 
     def _on_damaged(self, error: MetadataFormatError) -> None:
         assert isinstance(error.key, int), "the metadata is that of a ledger"

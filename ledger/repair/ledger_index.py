@@ -31,16 +31,17 @@ async def all_ledgers(
     async for ledger_id in store.ledger_ids():
         part.append(ledger_id)
         if len(part) == _AT_ONCE:
-            async for found in _read(store, part, on_damaged):
+            async for found in these_ledgers(store, part, on_damaged):
                 yield found
             part = []
-    async for found in _read(store, part, on_damaged):
+    async for found in these_ledgers(store, part, on_damaged):
         yield found
 
 
-async def _read(
-    store: MetadataStore, ledger_ids: list[LedgerId], on_damaged: OnDamaged
+async def these_ledgers(
+    store: MetadataStore, ledger_ids: list[LedgerId], on_damaged: OnDamaged = _refuse
 ) -> AsyncIterator[tuple[LedgerId, LedgerMetadata]]:
+    """As `all_ledgers`, of these only."""
     found = await store.glance_at_ledgers(ledger_ids) if ledger_ids else {}
     for ledger_id in ledger_ids:
         if ledger_id in found:

@@ -141,6 +141,10 @@ def under_replicated(
 def recover(
     bookie: BookieArgument,
     metadata: MetadataOption,
+    ledger: Annotated[
+        int | None,
+        typer.Option(help="Copy what it had of this ledger only.", metavar="ID", min=0, max=2**63 - 1),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be copied, and change nothing.")
     ] = False,
@@ -159,7 +163,9 @@ def recover(
     from bookie_server.tools.repair.work import recovered
 
     settings = _repair_config(config, grace, rate)
-    facts = recovered(metadata, bookie, settings, dry_run=dry_run, skip_open=skip_open, display=Display())
+    facts = recovered(
+        metadata, bookie, settings, only=ledger, dry_run=dry_run, skip_open=skip_open, display=Display()
+    )
     _print(facts, output)
 
 

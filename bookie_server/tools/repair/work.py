@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from bookie_server.tools.repair.display import Display
 from bookie_server.tools.store_session import with_store
 from ledger.metadata.store import MetadataStore
-from ledger.model import check_bookie_id
+from ledger.model import LedgerId, check_bookie_id
 from ledger.printing import Row, counted
 from ledger.repair.client import RepairClient, connected
 from ledger.repair.config import RepairConfig
@@ -53,11 +53,15 @@ def recovered(
     bookie: str,
     config: RepairConfig,
     *,
+    only: int | None,
     dry_run: bool,
     skip_open: bool,
     display: Display,
 ) -> Row:
-    """Copy what the bookie had. StillNeededError if ledgers depend on it at the end."""
+    """Copy what the bookie had, or only what it had of the ledger `only`.
+
+    StillNeededError: ledgers depend on it at the end.
+    """
     bookie_id = check_bookie_id(bookie)
 
     async def work(client: RepairClient) -> Row:
@@ -65,6 +69,7 @@ def recovered(
         async with display.following(progress):
             drained = await client.recover(
                 bookie_id,
+                only=None if only is None else LedgerId(only),
                 dry_run=dry_run,
                 skip_open=skip_open,
                 on_ledger=_teller(display.say),

@@ -44,6 +44,25 @@ def test_what_a_lost_bookie_had_is_copied_by_hand(place: FourBookies) -> None:
     assert place.json("recover", lost)["ledgers"] == 0
 
 
+def test_one_ledger_of_a_lost_bookie_is_copied_and_the_others_are_left(place: FourBookies) -> None:
+    ledgers = [place.write() for _ in range(4)]
+    lost = place.kill_member(ledgers[0])
+    named = [each for each in ledgers if lost in place.metadata(each).members()]
+    first, *others = named
+    assert others
+    for way in ((), ("--dry-run",)):
+        refused = place.run("recover", lost, "--ledger", "99", *way, code=1)
+        assert "ledger 99 does not exist" in refused.stderr and refused.stdout == ""
+    mistyped = place.run("recover", "127.0.0.1:1", "--ledger", str(first), code=1)
+    assert f"ledger {first} does not name it" in mistyped.stderr
+    assert place.json("recover", lost, "--ledger", str(first), "--dry-run")["ledgers"] == 1
+    facts = place.json("recover", lost, "--ledger", str(first))
+    assert (facts["ledgers"], facts["entries_copied"]) == (1, ENTRIES)
+    assert [lost in place.metadata(each).members() for each in named] == [False, *(True for _ in others)]
+    assert place.is_complete(first)
+    assert place.json("recover", lost, "--ledger", str(first))["ledgers"] == 0
+
+
 def damage(bookie: BookieProcess, payload: bytes) -> None:
     """Flip a bit of an entry on the bookie's disk; the bookie runs again afterwards."""
     assert bookie.terminate() == 0  # what it has is in entry logs then, or stays in the journal
