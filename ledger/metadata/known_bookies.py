@@ -1,4 +1,4 @@
-"""Whether the cluster knows a bookie that no ledger names."""
+"""Whether the cluster knows a bookie, other than by a ledger that names it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ async def require_known(
 
     RecordNotFoundError: it has no cookie and is not registered, so its id is probably mistyped.
     """
-    if (await store.bookies()).find(bookie_id) is not None:
-        return
-    try:
-        await store.read_cookie(bookie_id)
-    except RecordNotFoundError as error:
+    if not await is_member(store, bookie_id):
         raise RecordNotFoundError(
             f"the cluster knows no bookie {bookie_id}: it has no cookie, is not registered, and {unnamed}; "
             "either the id is wrong, or the bookie was decommissioned",
             key=bookie_id,
-        ) from error
+        )
+
+
+async def is_member(store: MetadataStore, bookie_id: BookieId) -> bool:
+    """Whether it is registered, or has a cookie."""
+    if (await store.bookies()).find(bookie_id) is not None:
+        return True
+    try:
+        await store.read_cookie(bookie_id)
+    except RecordNotFoundError:
+        return False
+    return True

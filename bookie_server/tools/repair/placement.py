@@ -12,7 +12,13 @@ from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig
 from ledger.core.placement import PlacementPolicy, choose_ensemble
 from ledger.core.spread import zone_of
-from ledger.errors import LogStoreError, MetadataFormatError, NotEnoughBookiesError
+from ledger.errors import (
+    LogStoreError,
+    MetadataFormatError,
+    NotEnoughBookiesError,
+    RecordNotFoundError,
+)
+from ledger.metadata.known_bookies import is_member
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, BookieSet, QuorumSizes, check_bookie_id
 from ledger.placement.config import PlacementConfig
@@ -42,10 +48,15 @@ class Report:
 def explained(
     metadata: str, config: PlacementConfig, quorum: QuorumSizes, exclude: Collection[str]
 ) -> Report:
-    """Every registered bookie with its location, and whether it may be chosen; an ensemble as it could be now."""
+    """Every registered bookie with its location, and whether it may be chosen; an ensemble as it could be now.
+
+    Raises:
+        RecordNotFoundError: a bookie to exclude is neither registered nor stopped, so its id is probably mistyped.
+    """
     excluded = {check_bookie_id(each) for each in exclude}
 
     async def work(ledgers: LedgerClient) -> Report:
+        await _require_members(ledgers.store, excluded)
         free, bookies, policy = await ledgers.ask_free_space(), ledgers.bookies(), ledgers.placement()
         in_limbo = await limbo_of(bookies)
         rows: list[Row] = [
@@ -72,6 +83,16 @@ def explained(
         return Report("bookies", rows, {**facts, **_chosen(policy, chosen, quorum)})
 
     return _with_ledgers(metadata, config, work)
+
+
+async def _require_members(store: MetadataStore, excluded: Collection[BookieId]) -> None:
+    for bookie_id in sorted(excluded):
+        if not await is_member(store, bookie_id):
+            raise RecordNotFoundError(
+                f"bookie {bookie_id}, which is to be excluded, is not registered and has no cookie: give ids as "
+                "`bookie ls` prints them",
+                key=bookie_id,
+            )
 
 
 def _too_few_left(error: NotEnoughBookiesError, writable: int) -> NotEnoughBookiesError:

@@ -88,6 +88,18 @@ def test_enforcement_and_exclusion_leave_bookies_out(racks: Racks) -> None:
     assert "needs 3 writable bookies and 4 are registered, of which 2 are left" in said
 
 
+def test_an_excluded_id_that_the_cluster_does_not_know_is_refused(racks: Racks) -> None:
+    """A mistyped id would show an ensemble with the bookie that is to be left out. One that is stopped is known."""
+    report, said = racks.run("--exclude", racks.ids[0], "--exclude", "127.0.0.1:1", code=1)
+    assert report is None and "bookie 127.0.0.1:1, which is to be excluded, is not registered" in said
+    racks.bookies[0].stop()
+    try:
+        report, _ = racks.run("--exclude", racks.ids[0])
+        assert racks.ids[0] not in report["ensemble"]
+    finally:
+        racks.bookies[0].start()
+
+
 def test_a_mapping_file_says_where_the_others_are(racks: Racks) -> None:
     file = racks.directory / "racks"
     file.write_text(f"{racks.ids[3]} /z3/r3\n")
