@@ -26,6 +26,7 @@ from bookie_server.tools.options import (
     MetadataOption,
     Output,
     OutputOption,
+    require_yes,
     storage_of,
 )
 from bookie_server.tools.repair import cli as repair_cli
@@ -426,8 +427,8 @@ def format_bookie(
     storage = storage_of(data, journal_dir, ledger_dir, lost=lost_ledger_dir)
     where = " and ".join(map(str, (storage.journal_directory, *storage.ledger_directories)))
     question = f"Delete what a bookie stores in {where}?"
-    if not yes and not typer.confirm(question):
-        raise typer.Exit(1)
+    if not yes:
+        require_yes(question)
     print(format_directories(metadata, storage, force=force))
 
 

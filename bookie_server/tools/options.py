@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,6 +65,13 @@ LostOption = Annotated[
         "--lost-ledger-dir", "Ledger directory of an earlier start whose disk is lost: go on without it."
     ),
 ]
+
+
+def require_yes(question: str) -> None:
+    """Ask, and end the command with 1 if the answer is no."""
+    if not typer.confirm(question):
+        print("nothing was changed", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def storage_of(

@@ -119,8 +119,9 @@ def choose_ensemble(
     size = quorum.ensemble
     candidates = sorted(info.bookie_id for info in bookies.writable)
     if len(candidates) < size:
+        is_or_are = "is" if len(candidates) == 1 else "are"
         raise NotEnoughBookiesError(
-            f"the ensemble needs {size} writable bookies and {len(candidates)} are registered; "
+            f"the ensemble needs {size} writable bookies and {len(candidates)} {is_or_are} registered; "
             "start more bookies or ask for a smaller ensemble",
             needed=size,
             available=len(candidates),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ledger.errors import (
     InvalidNameError,
     LedgerNotFoundError,
@@ -10,6 +12,7 @@ from ledger.errors import (
     MetadataVersionError,
     RecordNotFoundError,
 )
+from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import LEDGER_ID_MAX, LedgerMetadata
 
@@ -66,6 +69,15 @@ def record_not_found(key: str) -> RecordNotFoundError:
 def record_moved_on(key: str, found: int, expected: int) -> MetadataVersionError:
     return MetadataVersionError(
         f"{key} is at version {found}, not at {expected}: read it again", key=key, expected=expected
+    )
+
+
+def cluster_in_use(registered: Sequence[str]) -> ClusterInUseError:
+    """Names up to three of the bookies."""
+    found = "1 bookie is" if len(registered) == 1 else f"{len(registered)} bookies are"
+    return ClusterInUseError(
+        f"{found} registered ({', '.join(registered[:3])}): stop {'it' if len(registered) == 1 else 'them'} first",
+        bookies=list(registered),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bookie_server.tools.options import MetadataOption
+from bookie_server.tools.options import MetadataOption, require_yes
 
 
 def register(app: typer.Typer) -> None:
@@ -47,8 +47,8 @@ def format_cluster(
         print(init_cluster(metadata))
         return
     found.require_unused(force=force)  # before the question: who has answered it expects that it is done
-    if not yes and not typer.confirm(f"Delete the metadata of {found}?"):
-        raise typer.Exit(1)
+    if not yes:
+        require_yes(f"Delete the metadata of {found}?")
     print(formatted(metadata, found, force=force))
 
 

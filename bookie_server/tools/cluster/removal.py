@@ -40,9 +40,11 @@ class Contents:
     def require_unused(self, *, force: bool) -> None:
         """ClusterInUseError while bookies are registered, unless forced."""
         if self.registered and not force:
+            is_one = len(self.registered) == 1
             raise ClusterInUseError(
-                f"{len(self.registered)} {'bookie is' if len(self.registered) == 1 else 'bookies are'} registered "
-                f"({named(self.registered)}): stop them first; --force formats the cluster all the same",
+                f"{counted(len(self.registered), 'bookie')} {'is' if is_one else 'are'} registered "
+                f"({named(self.registered)}): stop {'it' if is_one else 'them'} first; --force formats the cluster all "
+                "the same",
                 bookies=list(self.registered),
             )
 

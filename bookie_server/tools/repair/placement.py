@@ -96,9 +96,10 @@ async def _require_members(store: MetadataStore, excluded: Collection[BookieId])
 
 
 def _too_few_left(error: NotEnoughBookiesError, writable: int) -> NotEnoughBookiesError:
+    is_or_are = "is" if writable == 1 else "are"
     return NotEnoughBookiesError(
-        f"the ensemble needs {error.needed} writable bookies and {writable} are registered, of which {error.available} "
-        "are left without those excluded",
+        f"the ensemble needs {error.needed} writable bookies and {writable} {is_or_are} registered, of which "
+        f"{error.available} are left without those excluded",
         needed=error.needed,
         available=error.available,
     )

@@ -8,9 +8,8 @@ from ledger.errors import (
     MetadataFormatError,
     RecordNotFoundError,
 )
-from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.layout import Layout, encode_layout
-from ledger.metadata.refusals import no_cluster
+from ledger.metadata.refusals import cluster_in_use, no_cluster
 from ledger.metadata.transactions import bookies, ledgers, records, repair
 from ledger.metadata.transactions.key_value import Transaction
 from ledger.model import BookieInfo
@@ -48,10 +47,7 @@ def nuke(tx: Transaction, instance_id: str) -> None:
         )
     registered = [info.bookie_id for info in _all_bookies(tx)]
     if registered:
-        raise ClusterInUseError(
-            f"{len(registered)} bookies are registered ({', '.join(registered[:3])}): stop them first",
-            bookies=registered,
-        )
+        raise cluster_in_use(registered)
     for prefix in (
         ledgers.PREFIX,
         records.PREFIX,

@@ -15,9 +15,9 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from ledger.environment import Environment
 from ledger.errors import LayoutMismatchError, RecordNotFoundError
-from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.layout import LayoutType, decode_layout
 from ledger.metadata.ledger_paths import is_first_level
+from ledger.metadata.refusals import cluster_in_use
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import Cluster, children_quietly, create_quietly, remove_quietly
 from ledger.metadata.zookeeper.ledgers.id_floor import WITH_LONG_IDS, IdFloor
@@ -78,11 +78,7 @@ class Removal:
             except NotEmptyError:
                 registered = await self._registered()
                 await create_quietly(self._session, self._paths.read_only)
-                raise ClusterInUseError(
-                    f"{len(registered)} bookies are registered ({', '.join(registered[:3])}): "
-                    "stop them first",
-                    bookies=registered,
-                ) from None
+                raise cluster_in_use(registered) from None
 
     async def _registered(self) -> list[str]:
         found = await children_quietly(self._session, self._paths.available)

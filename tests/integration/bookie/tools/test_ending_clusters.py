@@ -96,6 +96,7 @@ def test_a_cluster_is_formatted_once_it_is_confirmed(stopped: BookieProcess) -> 
     last = next_ledger(uri)
     declined = run_bookie("format-cluster", "--metadata", uri, stdin="n\n")
     assert declined.returncode == 1
+    assert declined.stderr == "nothing was changed\n"
     assert f"Delete the metadata of 1 ledger and 1 bookie of cluster {before} in " in declined.stdout
     assert run_bookie("format-cluster", "--metadata", uri).returncode == 1, "no answer is none"
     assert (instance_id(uri), left(uri)) == (before, (1, 1, 1))
@@ -113,7 +114,7 @@ def test_a_cluster_whose_bookies_run_is_formatted_by_force_only(running: BookieP
     before = instance_id(uri)
     [bookie_id] = [each["bookie"] for each in listed_bookies(uri)]
     refused = run(uri, "format-cluster", "--yes", code=1)
-    assert f"1 bookie is registered ({bookie_id}): stop them first" in refused
+    assert f"1 bookie is registered ({bookie_id}): stop it first" in refused
     assert (instance_id(uri), left(uri)) == (before, (1, 1, 1))
     run(uri, "format-cluster", "--yes", "--force")
     assert instance_id(uri) != before and left(uri)[0] == 0
@@ -144,8 +145,11 @@ def test_a_cluster_is_removed_if_its_instance_id_is_given(stopped: BookieProcess
 
 def test_no_force_removes_a_cluster_whose_bookies_run(running: BookieProcess) -> None:
     uri = running.metadata
+    [bookie_id] = [each["bookie"] for each in listed_bookies(uri)]
     for confirmation in (["--force"], ["--instance-id", instance_id(uri)]):
-        assert "1 bookies are registered" in run(uri, "nuke-cluster", *confirmation, code=1)
+        assert f"1 bookie is registered ({bookie_id}): stop it first" in run(
+            uri, "nuke-cluster", *confirmation, code=1
+        )
     assert left(uri) == (1, 1, 1)
     assert running.terminate() == 0
     run(uri, "nuke-cluster", "--force")

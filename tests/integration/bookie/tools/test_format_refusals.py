@@ -75,6 +75,15 @@ def names_in(home: Path) -> set[str]:
     return {str(path.relative_to(home)) for path in found if path.name != "lock"}
 
 
+def test_a_format_that_is_declined_says_that_nothing_was_changed(cluster: str, tmp_path: Path) -> None:
+    data = tmp_path / "bookie"
+    before = names_in(data)
+    command = ["format", "--metadata", cluster, "--data", str(data)]
+    declined = CliRunner().invoke(app, command, input="n\n")
+    assert (declined.exit_code, declined.stderr) == (1, "nothing was changed\n")
+    assert names_in(data) == before
+
+
 def test_another_clusters_store_cannot_clear_a_bookie(cluster: str, tmp_path: Path) -> None:
     """Of this bookie it knows no ledger; its own bookie of that id keeps the cookie there."""
     data = tmp_path / "bookie"

@@ -61,6 +61,11 @@ def test_read_only_bookies_do_not_count() -> None:
     assert (caught.value.needed, caught.value.available) == (6, 5)
 
 
+def test_one_bookie_is_registered() -> None:
+    with pytest.raises(NotEnoughBookiesError, match="and 1 is registered"):
+        choose_ensemble(BookieSet(BOOKIES.writable[:1]), QuorumSizes(), Random(1))
+
+
 def test_replacements_are_neither_members_nor_avoided() -> None:
     for seed in range(50):
         found = choose_replacements(BOOKIES, TWO_LOST, {BookieId("d")}, 2, Random(seed))
