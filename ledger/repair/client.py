@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ledger.client import LedgerClient
@@ -16,7 +16,7 @@ from ledger.repair.copying.checker import Depth
 from ledger.repair.draining import Drained, Draining, OnLedger, ignore_progress
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.outcome import LedgerOutcome
-from ledger.repair.progress import DrainProgress
+from ledger.repair.progress import CheckProgress, DrainProgress
 
 
 class RepairClient:
@@ -73,21 +73,20 @@ class RepairClient:
         *,
         full: bool = False,
         mark: bool = False,
-        on_checked: Callable[[int], None] = lambda count: None,
+        progress: CheckProgress | None = None,
     ) -> list[LedgerOutcome]:
         """Look at every ledger; returns those that lack something, or of which not all is known.
 
-        `on_checked` is called with the number of ledgers so far.
+        `progress`: what is noted while it runs.
         """
+        progress = progress or CheckProgress()
         found: list[LedgerOutcome] = []
-        repair = LedgerRepair(self._ledgers, self._config)
+        repair = LedgerRepair(self._ledgers, self._config, progress.copies)
         scope = Scope(others=Depth.ALL if full else Depth.ENDS)
         marking = Mark.ALL if mark else Mark.NONE
         try:
-            count = 0
             async for outcome in check_copies(self._ledgers, repair, scope, marking):
-                count += 1
-                on_checked(count)
+                progress.ledgers += 1
                 if not outcome.complete:
                     found.append(outcome)
         finally:

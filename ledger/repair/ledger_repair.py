@@ -62,7 +62,7 @@ class LedgerRepair:
         config: RepairConfig | None = None,
         progress: CopyProgress | None = None,
     ) -> None:
-        """`progress`: where the copies are counted."""
+        """`progress`: where the copies are counted, those that are made and those that are read."""
         self._ledgers = ledgers
         self._progress = progress or CopyProgress()
         config = config or RepairConfig()
@@ -84,16 +84,20 @@ class LedgerRepair:
             MetadataOutcomeUnknownError: the answer to a change was lost; calling again finds out.
             MetadataFormatError: the ledger's metadata is damaged.
         """
-        began_ms = self._ledgers.environment.wall_us() // 1000
-        with self._progress.of(ledger_id, began_ms) as progress:
-            return await self._run(ledger_id, scope or Scope(), progress)
+        return await self._run(ledger_id, scope or Scope(), dry_run=False)
 
     async def look(self, ledger_id: LedgerId, scope: Scope | None = None) -> LedgerOutcome:
         """What `repair` would do: `left` names what is lacking, nothing is changed."""
-        return await self._run(ledger_id, scope or Scope(), None)
+        return await self._run(ledger_id, scope or Scope(), dry_run=True)
 
-    async def _run(self, ledger_id: LedgerId, scope: Scope, progress: LedgerProgress | None) -> LedgerOutcome:
-        """Without `progress`: only look."""
+    async def _run(self, ledger_id: LedgerId, scope: Scope, *, dry_run: bool) -> LedgerOutcome:
+        began_ms = self._ledgers.environment.wall_us() // 1000
+        with self._progress.of(ledger_id, began_ms) as progress:
+            return await self._rounds(ledger_id, scope, progress, dry_run=dry_run)
+
+    async def _rounds(
+        self, ledger_id: LedgerId, scope: Scope, progress: LedgerProgress, *, dry_run: bool
+    ) -> LedgerOutcome:
         done = LedgerOutcome(ledger_id)
         for _ in range(_ROUNDS):
             outcome = LedgerOutcome(ledger_id)
@@ -105,7 +109,7 @@ class LedgerRepair:
                 return outcome
             # Read after the metadata: a member that it names and that is gone now is lost, whenever it was added.
             bookies = await self._ledgers.store.bookies()
-            one = _OneLedger(self, outcome, metadata, bookies, scope, progress)
+            one = _OneLedger(self, outcome, metadata, bookies, scope, progress, dry_run=dry_run)
             try:
                 await one.run()
             except FragmentChangedError as error:
@@ -144,7 +148,9 @@ class _OneLedger:
         metadata: Versioned[LedgerMetadata],
         bookies: BookieSet,
         scope: Scope,
-        progress: LedgerProgress | None,
+        progress: LedgerProgress,
+        *,
+        dry_run: bool,
     ) -> None:
         self._repair = repair
         self._outcome = outcome
@@ -152,8 +158,8 @@ class _OneLedger:
         self._local = metadata
         self._bookies = bookies
         self._scope = scope
-        self._dry_run = progress is None
-        self._progress = progress or LedgerProgress(outcome.ledger_id, 0)
+        self._dry_run = dry_run
+        self._progress = progress
         self._next_report_at = asyncio.get_running_loop().time() + _REPORT_S
         self._chosen: dict[BookieId, BookieId] = {}
         """By the bookie that it replaced: what one bookie held stays together."""
@@ -165,12 +171,7 @@ class _OneLedger:
     async def run(self) -> None:
         """Raises FragmentChangedError if another fragment was closed in the meantime."""
         before = closed_fragments(self._local.value)
-        self._progress.entries_total = self._progress.entries + sum(
-            len(fragment.entries_at(position))
-            for fragment in before
-            for position, bookie_id in enumerate(fragment.ensemble)
-            if self._is_lost(bookie_id)
-        )
+        self._plan(before)
         for at, fragment in enumerate(before):
             for position in range(len(fragment.ensemble)):
                 # Earlier replacements count: two positions must not get the same bookie.
@@ -200,6 +201,19 @@ class _OneLedger:
                 f"is open, and {', '.join(sorted(waiting))} may lack entries until it is closed"
             )
 
+    def _plan(self, fragments: Sequence[ClosedFragment]) -> None:
+        """Note what there is to copy and to read, as far as it is known before anything is read."""
+        progress, checker = self._progress, self._repair.checker
+        progress.entries_total = progress.entries
+        progress.copies_total = progress.copies_read = 0
+        for fragment in fragments:
+            for position, bookie_id in enumerate(fragment.ensemble):
+                if not self._is_lost(bookie_id):
+                    depth = self._scope.depth(bookie_id, fragment)
+                    progress.copies_total += checker.planned(fragment, position, depth)
+                elif not self._dry_run:
+                    progress.entries_total += len(fragment.entries_at(position))
+
     def _is_lost(self, bookie_id: BookieId) -> bool:
         return bookie_id in self._scope.drained or self._bookies.find(bookie_id) is None
 
@@ -217,7 +231,12 @@ class _OneLedger:
                 await self._replace(fragment, position)
             return
         held = await self._repair.checker.held(
-            self._ledger_id, self._local.value, fragment, position, self._scope.depth(bookie_id, fragment)
+            self._ledger_id,
+            self._local.value,
+            fragment,
+            position,
+            self._scope.depth(bookie_id, fragment),
+            progress=self._progress,
         )
         if held.unknown:
             self._leave(fragment, f"{bookie_id} does not answer ({held.unknown})", [])

@@ -11,16 +11,19 @@ from ledger.model import LedgerId
 
 @dataclass(slots=True)
 class LedgerProgress:
-    """A ledger that is being repaired."""
+    """A ledger that is being repaired, or checked."""
 
     ledger_id: LedgerId
     began_ms: int
-    """When its repair began (ms since 1970), for display."""
+    """When that began (ms since 1970), for display."""
     entries_total: int = 0
     """Entries to copy, as far as is known: what a registered member lacks counts once its copies were read."""
     entries: int = 0
     """Sent to their new bookies; all but the last few of them are acknowledged."""
     payload_bytes: int = 0
+    copies_total: int = 0
+    """Copies to read, as far as is known: all of a member once a sample shows that it lacks some."""
+    copies_read: int = 0
 
     def add(self, entries: int, payload_bytes: int) -> None:
         self.entries += entries
@@ -71,7 +74,9 @@ class CopyProgress:
 def copied_so_far(progress: LedgerProgress) -> str:
     """For operators, without the ledger's id."""
     if not progress.entries_total:
-        return "reading copies"
+        if not progress.copies_total:
+            return "reading copies"
+        return f"read {progress.copies_read:,} of {progress.copies_total:,} copies"
     return f"copied {progress.entries:,} of {progress.entries_total:,} entries, {megabytes(progress.payload_bytes)}"
 
 
@@ -86,6 +91,15 @@ class DrainProgress:
     ledgers: int = 0
     """Those that name the bookie, as far as is known; 0 until the metadata of all was read."""
     ledgers_done: int = 0
+    copies: CopyProgress = field(default_factory=CopyProgress)
+
+
+@dataclass(slots=True)
+class CheckProgress:
+    """Of `bookie check-copies`."""
+
+    ledgers: int = 0
+    """Those that were checked."""
     copies: CopyProgress = field(default_factory=CopyProgress)
 
 

@@ -25,6 +25,7 @@ from ledger.repair.draining import Draining
 from ledger.repair.errors import BookieRunningError
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.locked_repair import LockedRepair
+from ledger.repair.progress import LedgerProgress
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.simulation.lost_bookies import (
     FOUR,
@@ -492,10 +493,10 @@ def test_a_member_that_took_copies_and_does_not_answer_is_left_alone(monkeypatch
     held, copy = FragmentChecker.held, Copier.copy
     lacking: dict[BookieId, tuple[int, ...]] = {}
 
-    async def lacks(*args: Any) -> Held:
+    async def lacks(*args: Any, progress: LedgerProgress) -> Held:
         fragment, position = args[-3:-1]
         found = lacking.pop(fragment.ensemble[position], None)
-        return await held(*args) if found is None else Held(found)
+        return await held(*args, progress=progress) if found is None else Held(found)
 
     monkeypatch.setattr(FragmentChecker, "held", lacks)
 
@@ -533,9 +534,9 @@ def test_a_mark_stays_while_an_open_fragment_has_the_bookie(monkeypatch: pytest.
     depths: list[Depth] = []
     held = FragmentChecker.held
 
-    async def noted(*args: Any) -> Held:
+    async def noted(*args: Any, progress: LedgerProgress) -> Held:
         depths.append(args[-1])
-        return await held(*args)
+        return await held(*args, progress=progress)
 
     monkeypatch.setattr(FragmentChecker, "held", noted)
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from dlog.testing import SimulatedCluster, simulate
-from ledger.repair.copying import copier
+from ledger.repair.client import RepairClient
+from ledger.repair.copying import checker, copier
 from ledger.repair.copying.checker import Depth
 from ledger.repair.ledger_repair import LedgerRepair, Scope
-from ledger.repair.progress import CopyProgress
+from ledger.repair.progress import CheckProgress, CopyProgress
 from tests.helpers.simulation.lost_bookies import FOUR, QUICK, lose_one, written
 
 ENTRIES = 100
@@ -50,6 +51,31 @@ def test_a_copy_is_counted_while_it_is_made_and_logged_once_a_minute(
     logger.removeHandler(caplog.handler)
     said = [each.getMessage() for each in caplog.records if f"of {ENTRIES} entries" in each.getMessage()]
     assert len(said) in (2, 3), said  # it takes 190 s: a byte or two each
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_copies_of_a_ledger_that_is_checked_are_counted(
+    full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checker, "_ENTRIES_AT_ONCE", 10)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledger_id = await written(client.ledgers, ENTRIES)
+            progress = CheckProgress()
+            running = asyncio.create_task(
+                RepairClient(client.ledgers, QUICK).check_copies(full=full, progress=progress)
+            )
+            seen: list[tuple[int, int]] = []
+            while not running.done():
+                if (now := progress.copies.current.get(ledger_id)) is not None and now.copies_total:
+                    seen.append((now.copies_read, now.copies_total))
+                await asyncio.sleep(0.0001)
+            assert await running == [] and progress.ledgers == 1
+            assert {total for _, total in seen} == {3 * ENTRIES if full else 6}
+            assert seen == sorted(seen) and len({read for read, _ in seen}) >= (10 if full else 2)
+
+    simulate(main)
 
 
 def test_what_a_member_lacks_is_known_once_its_copies_were_read() -> None:

@@ -203,10 +203,11 @@ def check_copies(
 
     Fails if there are any. Without --mark nothing is changed.
     """
+    from bookie_server.tools.repair.display import Display
     from bookie_server.tools.repair.work import FINDING_COLUMNS, checked, require_none
     from ledger.printing import print_json, print_table, with_words
 
-    rows = checked(metadata, full=full, mark=mark, say=say)
+    rows = checked(metadata, full=full, mark=mark, display=Display())
     if output is Output.JSON:
         print_json(rows)
     elif rows:

@@ -1,4 +1,4 @@
-"""How far `bookie recover` and `bookie decommission` have come, on stderr while they run.
+"""How far `bookie recover`, `bookie decommission` and `bookie check-copies` have come, on stderr while they run.
 
 On a terminal one line that is drawn again and again, and removed at the end; else a line now and then. Lines that
 `say` prints come above it.
@@ -11,11 +11,12 @@ import logging
 import shutil
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from ledger.repair.progress import DrainProgress, copied_so_far, megabytes
+from ledger.printing import counted
+from ledger.repair.progress import CheckProgress, CopyProgress, DrainProgress, copied_so_far, megabytes
 
 _DRAWN_S = 0.25
 _PRINTED_S = 10.0
@@ -48,11 +49,28 @@ def line_of(progress: DrainProgress, bytes_per_s: float) -> str:
     copies = progress.copies
     done = f"{progress.ledgers_done:,} of {progress.ledgers:,} ledgers done"
     parts = [f"{done}, {megabytes(copies.payload_bytes)} copied, {megabytes(round(bytes_per_s))}/s"]
+    return "; ".join([*parts, *_current(copies)])
+
+
+def check_line_of(progress: CheckProgress) -> str:
+    """As `line_of`, of a check."""
+    return "; ".join([f"{counted(progress.ledgers, 'ledger')} checked", *_current(progress.copies)])
+
+
+def _current(copies: CopyProgress) -> list[str]:
     current = list(copies.current.values())
-    parts += [f"ledger {each.ledger_id}: {copied_so_far(each)}" for each in current[:_NAMED_MAX]]
+    parts = [f"ledger {each.ledger_id}: {copied_so_far(each)}" for each in current[:_NAMED_MAX]]
     if len(current) > _NAMED_MAX:
         parts.append(f"and {len(current) - _NAMED_MAX} more")
-    return "; ".join(parts)
+    return parts
+
+
+def _line_at(progress: DrainProgress | CheckProgress) -> Callable[[float], str]:
+    """The line as a function of the loop's time, which does not decrease."""
+    if isinstance(progress, CheckProgress):
+        return lambda _: check_line_of(progress)
+    rate = Rate()
+    return lambda now: line_of(progress, rate.after(now, progress.copies.payload_bytes))
 
 
 @dataclass(slots=True)
@@ -66,10 +84,10 @@ class Display:
         self._write(f"{_ERASE if self._drawn else ''}{line}\n{self._drawn}")
 
     @asynccontextmanager
-    async def following(self, progress: DrainProgress) -> AsyncIterator[None]:
+    async def following(self, progress: DrainProgress | CheckProgress) -> AsyncIterator[None]:
         is_drawn = sys.stderr.isatty()
         follow = self._redraw if is_drawn else self._print
-        task = asyncio.get_running_loop().create_task(follow(progress, Rate()))
+        task = asyncio.get_running_loop().create_task(follow(_line_at(progress)))
         with _warnings_above(self) if is_drawn else nullcontext():
             try:
                 yield
@@ -80,21 +98,20 @@ class Display:
                     self._drawn = ""
                     self._write(_ERASE)
 
-    async def _redraw(self, progress: DrainProgress, rate: Rate) -> None:
+    async def _redraw(self, line_at: Callable[[float], str]) -> None:
         now = asyncio.get_running_loop().time
         while True:
-            bytes_per_s = rate.after(now(), progress.copies.payload_bytes)
             # A longer line would wrap, and then not be erased.
-            self._drawn = line_of(progress, bytes_per_s)[: shutil.get_terminal_size().columns - 1]
+            self._drawn = line_at(now())[: shutil.get_terminal_size().columns - 1]
             self._write(_ERASE + self._drawn)
             await asyncio.sleep(_DRAWN_S)
 
-    async def _print(self, progress: DrainProgress, rate: Rate) -> None:
+    async def _print(self, line_at: Callable[[float], str]) -> None:
         now = asyncio.get_running_loop().time
-        rate.after(now(), progress.copies.payload_bytes)
+        line_at(now())  # the rate begins here
         while True:
             await asyncio.sleep(_PRINTED_S)
-            self._write(line_of(progress, rate.after(now(), progress.copies.payload_bytes)) + "\n")
+            self._write(line_at(now()) + "\n")
 
     def _write(self, text: str) -> None:
         # A reader that has left does not end hours of copying.

@@ -15,13 +15,12 @@ from ledger.repair.config import RepairConfig
 from ledger.repair.draining import Drained
 from ledger.repair.errors import CopiesMissingError, StillNeededError
 from ledger.repair.outcome import LedgerOutcome, sentence
-from ledger.repair.progress import DrainProgress
+from ledger.repair.progress import CheckProgress, DrainProgress
 
 T = TypeVar("T")
 Say = Callable[[str], None]
 
 MARK_COLUMNS = ("ledger", "missing", "marked", "repaired_by")
-_TOLD_EVERY = 1000
 FINDING_COLUMNS = ("ledger", "missing", "finding")
 
 
@@ -93,15 +92,13 @@ def decommissioned(metadata: str, bookie: str, config: RepairConfig, *, display:
     return _with_client(metadata, config, work)
 
 
-def checked(metadata: str, *, full: bool, mark: bool, say: Say) -> list[Row]:
+def checked(metadata: str, *, full: bool, mark: bool, display: Display) -> list[Row]:
     """One row for each ledger that lacks copies, or of which not all is known."""
 
-    def tell(count: int) -> None:
-        if count % _TOLD_EVERY == 0:
-            say(f"checked {count:,} ledgers")
-
     async def work(client: RepairClient) -> list[Row]:
-        return findings(await client.check_copies(full=full, mark=mark, on_checked=tell))
+        progress = CheckProgress()
+        async with display.following(progress):
+            return findings(await client.check_copies(full=full, mark=mark, progress=progress))
 
     return _with_client(metadata, RepairConfig(), work)
 

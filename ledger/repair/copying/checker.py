@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,6 +11,7 @@ from ledger.inspection.copies import Copy, CopyState
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.model import BookieId, LedgerId, LedgerMetadata
 from ledger.repair.core.fragments import ClosedFragment
+from ledger.repair.progress import LedgerProgress
 from ledger.wire.digest import make_digester
 
 _ENTRIES_AT_ONCE = 1000
@@ -48,28 +49,54 @@ class FragmentChecker:
         fragment: ClosedFragment,
         position: int,
         depth: Depth,
+        *,
+        progress: LedgerProgress,
     ) -> Held:
-        """What the member at `position` lacks. No answer of a bookie raises: it is the result."""
+        """What the member at `position` lacks. No answer of a bookie raises: it is the result.
+
+        `progress`: counts the copies, with what was `planned` for the member in its total.
+        """
+
+        def note(count: int) -> None:
+            progress.copies_read += count
+
         if depth is Depth.NONE:
             return Held()
         bookie_id = fragment.ensemble[position]
         if depth is Depth.ENDS:
             sample = fragment.ends_at(position, self._sample_percentage)
-            found = await self.lacking(ledger_id, metadata, bookie_id, sample)
+            found = await self.lacking(ledger_id, metadata, bookie_id, sample, note)
             if not found.lacking:
                 return found
-        return await self.lacking(ledger_id, metadata, bookie_id, fragment.entries_at(position))
+            progress.copies_total += len(fragment.entries_at(position))
+        return await self.lacking(ledger_id, metadata, bookie_id, fragment.entries_at(position), note)
+
+    def planned(self, fragment: ClosedFragment, position: int, depth: Depth) -> int:
+        """Copies that `held` reads, unless a sample shows that there is more to read."""
+        match depth:
+            case Depth.NONE:
+                return 0
+            case Depth.ENDS:
+                return len(fragment.ends_at(position, self._sample_percentage))
+            case Depth.ALL:
+                return len(fragment.entries_at(position))
 
     async def lacking(
-        self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId, entry_ids: Sequence[int]
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        bookie_id: BookieId,
+        entry_ids: Sequence[int],
+        on_read: Callable[[int], None] = lambda count: None,
     ) -> Held:
-        """Which of these entries the bookie has no intact copy of."""
+        """Which of these entries the bookie has no intact copy of. `on_read` is called with numbers of copies."""
         digester = make_digester(metadata.digest_type, metadata.password)
         lacking: list[int] = []
         unknown = ""
         for at in range(0, len(entry_ids), _ENTRIES_AT_ONCE):
             some = list(entry_ids[at : at + _ENTRIES_AT_ONCE])
             copies = await self._audit.copies_on(bookie_id, ledger_id, digester, some)
+            on_read(len(some))
             lacking += [entry_id for entry_id, copy in sorted(copies.items()) if _is_lacking(copy)]
             unknown = unknown or next(
                 (copy.reason for copy in copies.values() if copy.state is CopyState.UNREACHABLE), ""

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 import pytest
 
 from bookie_server.tools.repair import display
-from bookie_server.tools.repair.display import Display, Rate, line_of
+from bookie_server.tools.repair.display import Display, Rate, check_line_of, line_of
 from ledger.model import LedgerId
-from ledger.repair.progress import DrainProgress
+from ledger.repair.progress import CheckProgress, DrainProgress
 
 
 class Stream(io.StringIO):
@@ -40,6 +40,16 @@ def test_the_line_has_ledgers_and_the_entries_of_those_that_are_copied() -> None
             "3 of 40 ledgers done, 1,120.0 MB copied, 35.0 MB/s; "
             "ledger 17: copied 40,210 of 1,000,000 entries, 120.0 MB; ledger 18: reading copies"
         )
+
+
+def test_the_line_of_a_check_has_the_copies_of_the_ledger_that_is_read() -> None:
+    progress = CheckProgress()
+    assert check_line_of(progress) == "0 ledgers checked"
+    progress.ledgers = 1
+    with progress.copies.of(LedgerId(17), 0) as current:
+        current.copies_total = 3_000_000
+        current.copies_read = 40_000
+        assert check_line_of(progress) == "1 ledger checked; ledger 17: read 40,000 of 3,000,000 copies"
 
 
 def test_of_many_ledgers_the_first_are_named() -> None:
