@@ -16,6 +16,7 @@ from ledger.field_docs import with_field_docs
 from ledger.model import DigestType, QuorumSizes
 
 _GRACE_S_MAX = 100 * 366 * 86_400
+_UNACKNOWLEDGED_BYTES = 256 * 1024 * 1024
 
 
 @with_field_docs
@@ -60,9 +61,10 @@ class LogConfig:
     What a message and its result occupy in memory counts with it: some 300 bytes each, 64 in `append_many`.
     """
 
-    unacknowledged_bytes_max: int = 256 * 1024 * 1024
+    unacknowledged_bytes_max: int | None = None
     """The same of all writers of the client together, in addition to `buffer_bytes_max` of each.
 
+    None: 256 MiB, or `buffer_bytes_max` if that is more. A lower limit than `buffer_bytes_max` holds, too.
     A writer may hold a full batch even then, so that it goes on while the bookies of others hang
     (docs/log-semantics.md#rule-11).
     """
@@ -147,10 +149,10 @@ class LogConfig:
                 f"buffer_bytes_max must hold one entry of {self.batching.entry_bytes_max} bytes, "
                 f"got {self.buffer_bytes_max}"
             )
-        if min(self.unacknowledged_bytes_max, self.read_ahead_bytes_max) < 1:
+        if min(self.all_unacknowledged_bytes_max, self.read_ahead_bytes_max) < 1:
             raise ConfigurationError(
                 f"unacknowledged_bytes_max and read_ahead_bytes_max must each be at least 1, got "
-                f"{self.unacknowledged_bytes_max} and {self.read_ahead_bytes_max}"
+                f"{self.all_unacknowledged_bytes_max} and {self.read_ahead_bytes_max}"
             )
         if self.deletion_grace_s is not None and not 0 <= self.deletion_grace_s <= _GRACE_S_MAX:
             raise ConfigurationError(
@@ -160,6 +162,13 @@ class LogConfig:
             raise ConfigurationError(
                 f"owner_name must have at most 200 characters, got {len(self.owner_name)}"
             )
+
+    @property
+    def all_unacknowledged_bytes_max(self) -> int:
+        """`unacknowledged_bytes_max`, or what None stands for: a single writer may then fill its buffer."""
+        if self.unacknowledged_bytes_max is None:
+            return max(_UNACKNOWLEDGED_BYTES, self.buffer_bytes_max)
+        return self.unacknowledged_bytes_max
 
     @property
     def grace_us(self) -> int | None:

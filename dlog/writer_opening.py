@@ -65,7 +65,7 @@ class WriterOpening:
         self._config = config
         self._environment = ledgers.environment
         self._turn_end = TurnEnd()
-        self._budget = SharedByteBudget(config.unacknowledged_bytes_max)
+        self._budget = SharedByteBudget(config.all_unacknowledged_bytes_max)
         self._clock = DeadlineClock()
 
     async def open(

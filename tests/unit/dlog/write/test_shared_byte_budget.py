@@ -21,6 +21,8 @@ from ledger.model import BookieId, QuorumSizes
 from tests.helpers.ledger.scripted_bookies import GUARD_S
 from tests.helpers.log.scripted_log import scripted_log
 
+MIB = 1024 * 1024
+
 
 async def settled() -> None:
     """Let everything that is ready run."""
@@ -208,6 +210,23 @@ async def test_many_writers_before_silent_bookies_stay_within_the_limit() -> Non
             for task in tasks:
                 await asyncio.gather(*await task)
         assert (budget_of(client).used, budget_of(client).is_full) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, 256 * MIB),
+        ({"buffer_bytes_max": 1024 * MIB}, 1024 * MIB),
+        ({"buffer_bytes_max": 1024 * MIB, "unacknowledged_bytes_max": 300 * MIB}, 300 * MIB),
+        ({"buffer_bytes_max": 4 * MIB}, 256 * MIB),
+    ],
+)
+async def test_the_limit_of_all_writers_lets_one_fill_its_buffer_unless_it_is_set(
+    given: dict[str, int], expected: int
+) -> None:
+    async with scripted_log() as log, log.client(**given) as client:
+        await open_writers(client, 1)
+        assert budget_of(client).bytes_max == expected
 
 
 async def test_writers_whose_bookies_hang_do_not_stop_others() -> None:
