@@ -7,6 +7,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
+from bookie_server.disk.disk_limits import total_space
 from bookie_server.monitoring.facts import BookieFacts, ClientFacts, GarbageFacts, ScrubFacts, StorageFacts
 from bookie_server.monitoring.metrics import metrics_page
 from bookie_server.monitoring.request import Request
@@ -36,20 +37,22 @@ def state_page(facts: BookieFacts) -> Response:
 
 def state_fields(facts: BookieFacts) -> dict[str, Any]:
     storage = facts.storage
-    ledgers = (
-        []
-        if storage is None
-        else [each for each in storage.directories if str(each.directory) == facts.ledger_dirs[0]]
+    failed = {} if storage is None else storage.failed_directories
+    working = [each for each in facts.ledger_dirs if each not in failed]
+    usages = (
+        [] if storage is None else [each for each in storage.directories if str(each.directory) in working]
     )
+    total_bytes, free_bytes = total_space(usages) if usages else (None, None)
     return {
         "bookie": facts.bookie,
         "cluster": facts.cluster,
         "journal_dir": facts.journal_dir,
-        "ledger_dir": facts.ledger_dirs[0],
+        "ledger_dir": ", ".join(working),
+        "failed_ledger_dir": ", ".join(failed) or None,
         "state": facts.state,
         "in_limbo": storage is not None and storage.in_limbo,
-        "total_bytes": ledgers[0].total_bytes if ledgers else None,
-        "free_bytes": ledgers[0].free_bytes if ledgers else None,
+        "total_bytes": total_bytes,
+        "free_bytes": free_bytes,
         "repair": facts.repair,
         "failure": facts.failure,
         "version": facts.version,

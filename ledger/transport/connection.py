@@ -151,10 +151,6 @@ class BookieConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def retire(self, reason: str) -> None:
-        """End the connection now, or as soon as no answers to adds are awaited."""
-        self.give_up(reason)
-
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
         self._due = math.inf  # it is alive; callers that wait for an answer have their own timeouts

@@ -61,6 +61,7 @@ class EntryConnection(BookieConnection):
                 self.give_up(self._retired)
 
     def retire(self, reason: str) -> None:
+        """End the connection now, or as soon as no answers to adds are awaited."""
         self._retired = reason
         if not self._sinks:
             self.give_up(reason)

@@ -14,12 +14,11 @@ from ledger.buggify import buggify
 from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo
-from ledger.transport.connection import BookieConnection
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
 
-C = TypeVar("C", bound=BookieConnection)
+C = TypeVar("C", bound=EntryConnection)
 Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
 
 

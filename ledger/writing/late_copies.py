@@ -66,7 +66,10 @@ class LateCopies:
 class LateMember:
     """One ledger on one connection, until its last copy is acknowledged."""
 
-    __slots__ = ("_connection", "_last", "_late", "_ledger_id", "_timeout_s")
+    __slots__ = ("_last", "_late", "_timeout_s", "connection", "ledger_id")
+
+    unacknowledged_bytes = 0
+    """They are acknowledged to the writer."""
 
     def __init__(
         self,
@@ -77,32 +80,20 @@ class LateMember:
         timeout_s: float,
     ) -> None:
         self._late = late
-        self._ledger_id = ledger_id
-        self._connection = connection
+        self.ledger_id = ledger_id
+        self.connection = connection
         self._last = last
         self._timeout_s = timeout_s
-
-    @property
-    def ledger_id(self) -> LedgerId:
-        return self._ledger_id
-
-    @property
-    def bookie_id(self) -> BookieId:
-        return self._connection.bookie_id
 
     def end(self, *, missed: bool) -> None:
         late = self._late
         del late.owed[self]
         if missed:
-            late.report_missed(self._ledger_id, self._connection.bookie_id)
+            late.report_missed(self.ledger_id, self.connection.bookie_id)
         late.answered.set()
-        self._connection.detach(self._ledger_id, self)
+        self.connection.detach(self.ledger_id, self)
 
     # ---- AddSink
-
-    @property
-    def unacknowledged_bytes(self) -> int:
-        return 0  # they are acknowledged to the writer
 
     def on_adds_acked(self, first: int, last: int) -> None:
         # A bookie acknowledges the entries of a ledger in their order, so the last one stands for all before it.
@@ -110,7 +101,7 @@ class LateMember:
             self.end(missed=False)
         else:
             self._late.answered.set()
-            self._connection.expect(self._timeout_s)
+            self.connection.expect(self._timeout_s)
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
         self.on_adds_acked(min(entry_ids), max(entry_ids))

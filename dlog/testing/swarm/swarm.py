@@ -359,7 +359,7 @@ class Swarm:
             for ledger_id, bookies in missed.unmarked.items():
                 unmarked.setdefault(ledger_id, set()).update(bookies)
             for member in late.owed:
-                unmarked.setdefault(member.ledger_id, set()).add(member.bookie_id)
+                unmarked.setdefault(member.ledger_id, set()).add(member.connection.bookie_id)
         return await self._asked(
             process, lambda client: wrong_in_the_end(client, self._cluster, unmarked), config
         )

@@ -49,7 +49,7 @@ STORAGE = StorageFacts(
     directories=[
         DirectoryUsage(directory=Path("/j"), total_bytes=100, free_bytes=10, device=1),
         DirectoryUsage(directory=Path("/l"), total_bytes=200, free_bytes=20, device=1),
-        DirectoryUsage(directory=Path("/m"), total_bytes=300, free_bytes=30, device=1),
+        DirectoryUsage(directory=Path("/m"), total_bytes=300, free_bytes=30, device=2),
     ],
     failed_directories={},
     missing_files=13,
@@ -239,6 +239,7 @@ def test_the_state_begins_with_what_bookie_info_has_and_has_all_facts() -> None:
         "cluster",
         "journal_dir",
         "ledger_dir",
+        "failed_ledger_dir",
         "state",
         "in_limbo",
         "total_bytes",
@@ -246,7 +247,10 @@ def test_the_state_begins_with_what_bookie_info_has_and_has_all_facts() -> None:
         "repair",
     )
     assert tuple(found)[: len(info)] == info
-    assert (found["ledger_dir"], found["total_bytes"], found["free_bytes"]) == ("/l", 200, 20)
+    assert (found["ledger_dir"], found["failed_ledger_dir"]) == ("/l, /m", None)
+    assert (found["total_bytes"], found["free_bytes"]) == (500, 50)
+    failed = page(replace(FACTS, storage=replace(STORAGE, failed_directories={"/m": "EIO"})), "/state")
+    assert (failed["ledger_dir"], failed["failed_ledger_dir"], failed["free_bytes"]) == ("/l", "/m", 20)
     assert found["storage"]["directories"][2] == {"directory": "/m", "total_bytes": 300, "free_bytes": 30}
     assert found["storage"]["counts"]["entries_added"] == 5
     assert found["scrub"]["last"]["index_damaged"] is True
