@@ -32,7 +32,10 @@ _KNOWN = {
 
 
 def c17_no_file_is_left_over(disk: Disk, config: StorageConfig, *, swept: bool) -> Iterator[str]:
-    """The bookie was stopped in good order; `swept`: after its collector had found nothing more to delete."""
+    """The bookie was stopped in good order; `swept`: after its collector had found nothing more to delete.
+
+    After a failed ledger directory, or a stop during a removal, dead files are left to the next process.
+    """
     paths = StoragePaths.of(config)
     for what, directory in (
         ("journal", paths.journal),

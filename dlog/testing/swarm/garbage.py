@@ -1,17 +1,26 @@
-"""C17, ledger by ledger: what no log lists any more is forgotten by the metadata store and then by every bookie."""
+"""C17, ledger by ledger: what no log lists any more is forgotten by the metadata store and then by every bookie.
+
+And file by file: a bookie removes each file in which no ledger lives, at the latest its next process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
+from bookie_server.storage.config import StorageConfig
 from dlog.client import LogClient
 from dlog.core.orphans import origin_of
 from dlog.errors import LogNotFoundError
 from dlog.inspection.ledgers import listed_ledgers
+from dlog.testing.bookies import SimulatedBookie
+from dlog.testing.checks.checks import first_findings
+from dlog.testing.checks.leftovers import c17_no_file_is_left_over
 from dlog.testing.cluster import SimulatedCluster
 from ledger.errors import LedgerNotFoundError, UnavailableError
 
 _TRY_AGAIN_S = 1.0
+_PASSES = 5
+"""Of the collector of a bookie that was started again. While its index is rebuilt they remove nothing."""
 
 
 async def garbage_is_deleted(client: LogClient, cluster: SimulatedCluster, logs: tuple[str, ...]) -> None:
@@ -60,3 +69,28 @@ def _held(cluster: SimulatedCluster) -> list[set[int]]:
         {-1} if server is None or server.storage is None else set(server.storage.ledger_ids())
         for server in servers
     ]
+
+
+async def dead_files_are_removed(cluster: SimulatedCluster, config: StorageConfig) -> list[str]:
+    """C17, of bookies that have stopped after `garbage_is_deleted`.
+
+    One that has left a file without a live ledger is started once more, and must remove it: a stop may come between
+    the compaction or the deletion that took the last entries from a file and its removal, and a process removes nothing
+    from a ledger directory that has failed.
+    """
+    passes_s = _PASSES * (cluster.config.gc_interval_s + _TRY_AGAIN_S)
+    sound = [bookie for bookie in cluster.bookies if bookie.sound]
+    await asyncio.gather(*(_start_again(bookie, passes_s) for bookie in sound if _left_over(bookie, config)))
+    return [each for bookie in sound for each in _left_over(bookie, config)]
+
+
+async def _start_again(bookie: SimulatedBookie, serves_s: float) -> None:
+    bookie.start()
+    await bookie.wait_until_serving()
+    await asyncio.sleep(serves_s)
+    await bookie.stop()
+
+
+def _left_over(bookie: SimulatedBookie, config: StorageConfig) -> list[str]:
+    files = c17_no_file_is_left_over(bookie.disk, config, swept=True)
+    return [f"{each} ({bookie.name})" for each in first_findings("c17_no_file_is_left_over", files)]

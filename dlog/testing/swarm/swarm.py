@@ -25,7 +25,7 @@ from dlog.testing.checks.waits import c17_appends_end_in_time
 from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.audits import broken_promises, leaks, root_of, unfound_damage
 from dlog.testing.swarm.chaos import Chaos
-from dlog.testing.swarm.garbage import garbage_is_deleted
+from dlog.testing.swarm.garbage import dead_files_are_removed, garbage_is_deleted
 from dlog.testing.swarm.lost_pages import LostPage
 from dlog.testing.swarm.plan import RACKS_MIN, Plan
 from dlog.testing.swarm.processes.administrators import OTHER_LOG, SwarmAdministrator
@@ -160,6 +160,9 @@ class Swarm:
         await self._in_time("bookies stop", self._cluster.stop())
         self.wrong += leaks(self._cluster, self._plan)
         self.wrong += unfound_damage(self._cluster, self._plan, self._scrubbed)
+        if within and self._plan.waits_for_garbage:
+            removed = dead_files_are_removed(self._cluster, self._plan.storage())
+            self.wrong += await self._in_time("files without a live ledger are removed", removed)
         return history
 
     async def _verify_the_others(self) -> None:

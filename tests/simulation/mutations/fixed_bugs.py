@@ -17,6 +17,12 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
             ("if self._closed:\n        return\n    if full", "if full"),
         ),
     ),
+    "dead-log-in-a-failed-directory": (
+        edit(
+            "dlog.testing.swarm.garbage:dead_files_are_removed",
+            ("if _left_over(bookie, config))", "if False)"),
+        ),
+    ),
     "doubtful-list": (
         edit("bookie_server.registration:Presence._follow", ("            self._published = None\n", "")),
     ),
@@ -38,6 +44,12 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
     ),
     "overtaken-look": (
         edit("ledger.client:LedgerClient._read_bookies", ("if number > self._read_adopted:", "if True:")),
+    ),
+    "removal-cut-off-by-the-stop": (
+        edit(
+            "dlog.testing.swarm.garbage:dead_files_are_removed",
+            ("if _left_over(bookie, config))", "if False)"),
+        ),
     ),
 }
 """By the names of the kept seeds. Where one is missing, the code around its mistake is no longer what it was, or the

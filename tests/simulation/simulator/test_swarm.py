@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bookie_server.storage.garbage_collector import GarbageCollector
+from bookie_server.storage.maintenance import StorageMaintenance
 from dlog.testing import runner
 from dlog.testing.disk.file import SimulatedFile
 from dlog.testing.failures.saved_run import read_saved_run
@@ -47,6 +48,14 @@ def test_garbage_that_bookies_keep_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert run_plan(plan).findings == []
     monkeypatch.setattr(GarbageCollector, "_ripe", nothing)
     assert any("c17_progress" in found for found in run_plan(plan).findings)
+
+
+def test_files_that_no_start_removes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Path(__file__).parents[1] / "kept" / "dead-log-in-a-failed-directory.toml"
+    plan = read_saved_run(kept.read_text("utf-8")).plan
+    assert run_plan(plan).findings == []
+    monkeypatch.setattr(StorageMaintenance, "_dead_logs", lambda _: [])
+    assert any("c17_no_file_is_left_over: entry log" in found for found in run_plan(plan).findings)
 
 
 def test_a_plan_depends_on_its_seed_only_and_overrides_replace_single_fields() -> None:

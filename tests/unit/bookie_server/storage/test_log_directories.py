@@ -643,3 +643,26 @@ def test_garbage_that_cannot_be_removed_fails_its_directory_and_is_not_counted(
         await storage.close()
 
     run_virtual(main())
+
+
+def test_the_next_process_removes_the_garbage_of_a_directory_that_had_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        disk = new_disk()
+        storage = await opened(disk, MORE[:1])
+        await filled(storage, range(3))
+        with monkeypatch.context() as failing:
+            cannot_be_measured(disk, failing, MORE[0])
+            await storage.check_disk()
+        await durable(lambda done: storage.delete_ledger(1, done))
+        await filled(storage, range(2), 2)
+        await storage.remove_dead_logs()
+        assert logs(disk, MORE[0]) == [2]
+        await storage.close()
+        storage = await opened(disk, MORE[:1])
+        await storage.remove_dead_logs()
+        assert logs(disk, MORE[0]) == [] and not storage.failed_directories
+        await storage.close()
+
+    run_virtual(main())
