@@ -58,8 +58,10 @@ async def resolve(
         if min(message_id) < 0:
             return Resolution.ABSENT  # no append gets such an id
         try:
+            if message_id < record.trim_before:
+                return Resolution.TRIMMED  # whatever the list shows, part of which may be lost
             listed = await logs.ledger_list(ref, record).find(message_id.ledger_id)
-            if message_id < record.trim_before or listed is None:
+            if listed is None:
                 return _unlisted(record, message_id)
             return await _in_ledger(listed, message_id, opener(ledgers, password))
         except (LedgerNotFoundError, HistoryPageError, EntryNotFoundError) as error:
@@ -91,8 +93,6 @@ async def _in_ledger(listed: ListedLedger, message_id: MessageId, open_ledger: O
 
 
 def _unlisted(record: LogMetadata, message_id: MessageId) -> Resolution:
-    if message_id < record.trim_before:
-        return Resolution.TRIMMED
     last = record.last_ledger_id
     if message_id.ledger_id > last:
         end = "the log has no ledger yet" if last < 0 else f"the last ledger of the log is {last}"

@@ -126,6 +126,8 @@ async def _start_in_list(
     first = None
     async for listed in ledger_list.walk_back_past_lost(tail.ledger_id):
         if isinstance(listed, HistoryPageError):
+            if listed.last < record.trim_before.ledger_id:
+                break  # everything in it was trimmed, as all before it
             if not await by_seal(listed):
                 raise listed
             first = listed.first

@@ -59,7 +59,8 @@ async def _in_list(
     if ledger_list.tail is None:
         return EARLIEST_ID, EARLIEST_ID
     lost = None
-    start, is_after_lost = 0, False
+    # Ledgers below the trim position may still be listed, in a page that is lost: nothing of them is visible.
+    start, is_after_lost = ledger_list.record.trim_before.ledger_id, False
     while True:
         try:
             if is_after_lost:

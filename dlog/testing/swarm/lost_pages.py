@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ from dlog.errors import HistoryPageError, LogNotFoundError, TrimmedError
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, Message, MessageId, PageRef
 from dlog.read.config import ReaderConfig
+from dlog.read.resolution import Resolution
 from ledger.errors import MetadataVersionError, OutcomeUnknownError, RecordNotFoundError, UnavailableError
 
 T = TypeVar("T")
@@ -36,6 +39,14 @@ class _Loss:
 
     def kept(self, messages: list[Message]) -> list[Message]:
         return [one for one in messages if not self.gap.first <= one.id < self.gap.resume_at]
+
+    @property
+    def is_trimmed(self) -> bool:
+        """Whether everything in the page was trimmed before: no reader misses anything of it.
+
+        Its ledgers may be listed all the same: a trim takes out neither the newest with entries nor those after it.
+        """
+        return self.gap.first >= self.gap.resume_at
 
     @property
     def before(self) -> list[Message]:
@@ -70,11 +81,8 @@ class LostPage:
         try:
             with suppress(HistoryPageError):  # what is deletable is in the page or after it
                 await self._again(lambda: self._client.collect(self._log))
-            await self._again(lambda: self._read_past(loss))
-            await self._again(lambda: self._read_up_to(loss))
-            await self._again(lambda: self._read_inside(loss))
-            await self._again(lambda: self._read_last(loss))
-            await self._again(lambda: self._resolve_lost(loss))
+            for use in self._uses_of_trimmed() if loss.is_trimmed else self._uses():
+                await self._again(partial(use, loss))
             if self._chance.random() < 0.7:
                 await self._trim(loss)
             await self._delete()
@@ -126,6 +134,12 @@ class LostPage:
             await self._client.ledgers.store.write_record(key, b"damaged", 0)
 
     # ---- what is done with it
+
+    def _uses(self) -> tuple[Callable[[_Loss], Awaitable[None]], ...]:
+        return self._read_past, self._read_up_to, self._read_inside, self._read_last, self._resolve_lost
+
+    def _uses_of_trimmed(self) -> tuple[Callable[[_Loss], Awaitable[None]], ...]:
+        return self._read_as_before, self._resolve_trimmed
 
     async def _items(self, **wanted: Any) -> list[Message | Gap]:
         async with self._client.reader(
@@ -181,10 +195,29 @@ class LostPage:
                 continue
             self._say(f"{message.id} in the lost page {loss.page.name} was resolved as {found}")
 
+    async def _read_as_before(self, loss: _Loss) -> None:
+        for on_data_loss in ("fail", "gap"):
+            what = f"with on_data_loss={on_data_loss!r}, although the lost page was trimmed"
+            found = await self._items(on_data_loss=on_data_loss)
+            self._expect(f"all {what}", found, loss.whole)
+            found = await self._items(start=datetime.fromtimestamp(0, UTC), on_data_loss=on_data_loss)
+            self._expect(f"all from a time on {what}", found, loss.whole)
+            for count in (self._chance.randint(1, max(1, len(loss.whole))), len(loss.whole) + 1):
+                found = await self._items(last=count, on_data_loss=on_data_loss)
+                self._expect(f"the last {count} {what}", found, loss.whole[-count:])
+
+    async def _resolve_trimmed(self, loss: _Loss) -> None:
+        for ledger_id in (loss.page.first_id, loss.page.last_id):
+            found = await self._client.resolve(self._log, MessageId(ledger_id, 0, 0))
+            if found is not Resolution.TRIMMED:
+                self._say(
+                    f"message {ledger_id}:0:0 in the trimmed page {loss.page.name} was resolved as {found}"
+                )
+
     async def _trim(self, loss: _Loss) -> None:
         """To a position in the page, which only the page could decide, and to the one after it."""
         before = await self._again(self._trim_before)
-        inside = MessageId(loss.page.last_id, 0, 0)
+        start, inside = MessageId(loss.page.first_id, 0, 0), MessageId(loss.page.last_id, 0, 0)
         try:
             await self._again(lambda: self._client.shrink(self._log, inside))
         except HistoryPageError:
@@ -192,17 +225,18 @@ class LostPage:
             if trimmed_to != before:
                 self._say(f"a trim to {inside} failed, and the log is trimmed to {trimmed_to}")
         else:
-            self._say(f"a trim to {inside} succeeded without the page {loss.page.name}")
+            if not loss.is_trimmed:
+                self._say(f"a trim to {inside} succeeded without the page {loss.page.name}")
         await self._again(lambda: self._client.shrink(self._log, loss.gap.resume_at))
         await self._again(lambda: self._client.collect(self._log))
         found = await self._again(lambda: self._items(on_data_loss="fail"))
         self._expect("all after the trimmed page", found, list(loss.after))
         try:
-            await self._again(lambda: self._first_from(loss.gap.first))
+            await self._again(lambda: self._first_from(start))
         except TrimmedError:
             pass
         else:
-            self._say(f"a reader from {loss.gap.first}, which was trimmed, found nothing wrong")
+            self._say(f"a reader from {start}, which was trimmed, found nothing wrong")
 
     async def _first_from(self, start: MessageId) -> None:
         async with self._client.reader(self._log, start, until="latest", config=self._config) as reader:

@@ -36,6 +36,15 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
             ("in_order=True", "in_order=False"),
         ),
     ),
+    "lost-page-of-trimmed-ledgers": (
+        edit(
+            "dlog.read.time_seek:_in_list",
+            (
+                "start, is_after_lost = ledger_list.record.trim_before.ledger_id, False",
+                "start, is_after_lost = 0, False",
+            ),
+        ),
+    ),
     "member-in-limbo": (
         edit(
             "ledger.inspection.copy_audit:_Reading._take",
