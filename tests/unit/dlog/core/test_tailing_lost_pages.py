@@ -205,3 +205,46 @@ def test_a_trim_beyond_the_page_leaves_nothing_of_it_to_report() -> None:
     assert machine.next_step() == ReadRecord()
     show_rest(machine)
     assert machine.next_step() == OpenLedger(12)
+
+
+@pytest.mark.parametrize("on_data_loss", [OnMissing.FAIL, OnMissing.GAP])
+def test_an_empty_ledger_before_the_page_is_passed_and_the_page_is_not(on_data_loss: OnMissing) -> None:
+    machine = tailing(at(3), on_data_loss=on_data_loss)
+    window = ListWindow((listed(3, last_entry=-1),), after=6, earliest=EARLIEST_ID, lost=LOST)
+    machine.on_record(record(), window)
+    if on_data_loss is OnMissing.FAIL:
+        with pytest.raises(HistoryPageError, match="lost"):
+            machine.next_step()
+        return
+    assert machine.next_step() == gap(at(5), at(10))
+
+
+def test_an_empty_ledger_after_the_page_is_passed() -> None:
+    machine = tailing(at(5))
+    show(machine)
+    assert machine.next_step() == gap(at(5), at(10))
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(
+        record(), ListWindow((listed(11, last_entry=-1), listed(12)), after=0, earliest=EARLIEST_ID)
+    )
+    read_ledger(machine, 12)
+
+
+def test_a_position_after_the_last_entry_before_the_page_meets_all_of_it() -> None:
+    machine = tailing(at(3, 3))
+    show(machine, 3)
+    assert machine.next_step() == gap(at(5), at(10))
+
+
+@pytest.mark.parametrize("on_data_loss", [OnMissing.FAIL, OnMissing.GAP])
+@pytest.mark.parametrize("trim", [at(10), at(11), at(12, 1)])
+def test_a_page_of_trimmed_ledgers_that_are_still_listed_is_not_lost(
+    trim: MessageId, on_data_loss: OnMissing
+) -> None:
+    """A trim leaves the newest ledger with entries in the list, and those after it."""
+    machine = tailing(on_data_loss=on_data_loss)
+    earliest = max(trim, at(12))
+    machine.on_record(record(trim), ListWindow((), after=6, earliest=earliest, lost=LOST))
+    assert machine.next_step() == ReadRecord()
+    machine.on_record(record(trim), ListWindow((listed(12),), after=0, earliest=earliest))
+    assert machine.next_step() == OpenLedger(12)
