@@ -240,7 +240,8 @@ class FaultInjector:
 
     def _do_lost_directory(self, action: Action) -> None:
         bookie = self._cluster.bookie(action.who)
-        if bookie.running and bookie.more_directories:
+        # A bookie whose whole disk was just replaced has made none yet.
+        if bookie.running and any(map(bookie.disk.exists, bookie.more_directories[-1:])):
             bookie.kill()
             bookie.damaged = True
             bookie.lose_directory()

@@ -61,6 +61,15 @@ def test_a_lost_bookie_stays_lost_and_everything_is_read_without_it(kind: str) -
     assert after and not any("bookie-1" in line and " serves" in line for line in after.splitlines())
 
 
+def test_a_bookie_whose_disk_was_just_replaced_has_no_directory_to_lose() -> None:
+    both = (
+        Action(at_s=2.0, kind="lost_disk", who="bookie-1"),
+        Action(at_s=2.0, kind="lost_directory", who="bookie-1"),
+    )
+    report = run_plan(Plan(seed=2, chaos_s=4.0, bookies=4, more_directories=2, actions=both))
+    assert report.findings == [] and report.acked > 20
+
+
 def test_losing_an_ack_quorum_of_bookies_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """So what was survived above was not survived because nothing was on the lost ones."""
     monkeypatch.setattr(lasting_faults, "victims_max", lambda plan: plan.ack)
