@@ -20,9 +20,9 @@ HEAD_S = 5.0
 RESPONSE_S = 5.0
 """Within which it must have taken the response and closed the connection."""
 CONNECTIONS_MAX = 8
-"""A few scrapers and people. One more is closed."""
+"""A few scrapers and people. One more ends the oldest: peers that ask for nothing must not keep a supervisor out."""
 BACKLOG = 8
-"""As many may be accepted in one step, before the first of them is closed."""
+"""As many may be accepted in one step, before the oldest ones are closed."""
 OPTIONS = ListenerOptions("--http-host", "another --http-port")
 
 Answer = Callable[[Request], Response]
@@ -37,7 +37,8 @@ class MonitoringServer:
         self.answer = answer
         self.port = 0
         self._listener: asyncio.Server | None = None
-        self._open: set[_Connection] = set()
+        self._open: dict[_Connection, None] = {}
+        """The oldest first."""
 
     @classmethod
     async def open(cls, host: str, port: int, answer: Answer) -> MonitoringServer:
@@ -69,15 +70,16 @@ class MonitoringServer:
     def _accept(self) -> asyncio.BaseProtocol:
         return _Connection(self)
 
-    def admit(self, connection: _Connection) -> bool:
-        """Whether there is a place for another connection."""
+    def admit(self, connection: _Connection) -> None:
+        """Serve it; in place of the oldest one if there are as many as may be."""
         if len(self._open) >= CONNECTIONS_MAX:
-            return False
-        self._open.add(connection)
-        return True
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.abort()
+        self._open[connection] = None
 
     def gone(self, connection: _Connection) -> None:
-        self._open.discard(connection)
+        self._open.pop(connection, None)
 
 
 class _Connection(asyncio.Protocol):
@@ -91,10 +93,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._server.admit(self):
-            self._deadline = self._loop.call_later(HEAD_S, self._too_slow)
-        else:
-            self.abort()
+        self._server.admit(self)
+        self._deadline = self._loop.call_later(HEAD_S, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
         if self._is_answered:
