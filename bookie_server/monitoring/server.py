@@ -19,6 +19,8 @@ HEAD_S = 5.0
 """Within which a peer must have sent the head of its request, however slowly."""
 RESPONSE_S = 5.0
 """Within which it must have taken the response and closed the connection."""
+DROPPED_BYTES_MAX = 1024 * 1024
+"""What is read of a peer after its request; the rest stays in the kernel, which stops the peer."""
 CONNECTIONS_MAX = 8
 """A few scrapers and people. One more ends the oldest: peers that ask for nothing must not keep a supervisor out."""
 BACKLOG = 8
@@ -88,6 +90,7 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._head = RequestHead()
         self._is_answered = False
+        self._dropped = 0
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -98,7 +101,8 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_answered:
-            return  # read and dropped until the peer closes: a reset could take the response from it
+            self._drop(len(data))
+            return
         found = self._head.feed(data)
         if isinstance(found, Request):
             self._send(encode_response(self._server.answer(found), with_body=found.method != "HEAD"))
@@ -119,6 +123,13 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def _drop(self, count: int) -> None:
+        """What follows the request: read until the peer closes, since a reset could take the response from it."""
+        assert self._transport is not None, "bytes come after the connection"
+        self._dropped += count
+        if self._dropped > DROPPED_BYTES_MAX:
+            self._transport.pause_reading()
 
     def _too_slow(self) -> None:
         if self._head.is_empty:

@@ -13,7 +13,7 @@ from bookie_server.errors import PortTakenError
 from bookie_server.monitoring import server as monitoring_server
 from bookie_server.monitoring.request import Request
 from bookie_server.monitoring.response import Response, json_response
-from bookie_server.monitoring.server import CONNECTIONS_MAX, MonitoringServer
+from bookie_server.monitoring.server import CONNECTIONS_MAX, DROPPED_BYTES_MAX, MonitoringServer
 from ledger.errors import ConfigurationError
 
 GET = b"GET /health HTTP/1.1\r\nHost: b\r\n\r\n"
@@ -104,6 +104,22 @@ async def test_a_peer_that_keeps_its_end_open_is_given_up(monkeypatch: pytest.Mo
                     await writer.drain()
                     await asyncio.sleep(0.01)
         writer.close()
+
+
+async def test_a_peer_that_sends_on_after_its_request_is_not_read_for_long() -> None:
+    async with serving() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(GET)
+        assert (await reader.readuntil(b"}\n")).startswith(b"HTTP/1.1 200")
+        taken = 0
+        with pytest.raises(TimeoutError):
+            while taken < 100 * DROPPED_BYTES_MAX:
+                writer.write(bytes(DROPPED_BYTES_MAX))
+                async with asyncio.timeout(1):
+                    await writer.drain()
+                taken += DROPPED_BYTES_MAX
+        assert taken < 50 * DROPPED_BYTES_MAX, "what the kernel holds for both ends"
+        writer.transport.abort()
 
 
 async def test_peers_that_ask_for_nothing_keep_no_other_out() -> None:
