@@ -157,6 +157,10 @@ class BookieConfig:
             raise ConfigurationError(f"port must be in 0..65535 (0 picks a free one), got {self.port}")
         if self.http_port is not None and not 0 <= self.http_port <= 65535:
             raise ConfigurationError(f"http_port must be in 0..65535 (0: a free one), got {self.http_port}")
+        if self.http_port and self.http_port == self.port and self._shares_interfaces():
+            raise ConfigurationError(
+                f"port and http_port are both {self.port}: give another http_port, which is for health and metrics"
+            )
         if not self.http_host:
             raise ConfigurationError("http_host is empty: give an address, 0.0.0.0 for all interfaces")
         if self.port_range is not None:
@@ -185,6 +189,11 @@ class BookieConfig:
             check_bookie_id(self.bookie_id)
         if self.network_location is not None:
             check_location(self.network_location)
+
+    def _shares_interfaces(self) -> bool:
+        """Whether host and http_host are one address, or one is all of version 4 and the other of that version."""
+        hosts = {self.host, self.http_host}
+        return len(hosts) == 1 or ("0.0.0.0" in hosts and not any(":" in each for each in hosts))
 
     @property
     def advertised_host(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bookie_server.config import BookieConfig, Limits
+from bookie_server.config import DEFAULT_PORT, BookieConfig, Limits
 from bookie_server.config_file import make_config, make_repair_config, read_settings
 from ledger.errors import ConfigurationError, InvalidNameError
 
@@ -78,6 +78,8 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"http_port": 65536}, "http_port must be in 0..65535"),
         ({"http_port": -1}, "http_port must be in 0..65535"),
         ({"http_port": "80"}, "setting http_port must be a whole number, got '80'"),
+        ({"http_port": DEFAULT_PORT}, f"port and http_port are both {DEFAULT_PORT}: give another http_port"),
+        ({"port": 80, "http_port": 80, "http_host": "0.0.0.0"}, "port and http_port are both 80"),
         ({"http_host": ""}, "http_host is empty"),
         ({"http_host": "a" * 64}, "is no host name or address"),
         ({"host": "0.0.0.0"}, "--advertised"),
@@ -159,3 +161,9 @@ def test_a_name_that_no_host_can_have_is_refused(setting: str, name: str) -> Non
     with pytest.raises(ConfigurationError, match=f"'{name}' is no host name or address"):
         config(**{setting: name})
     assert config(**{setting: "bücher.example"}) and config(**{setting: "::1"})
+
+
+def test_one_port_at_two_addresses_is_accepted() -> None:
+    assert config(port=80, http_port=80, host="192.0.2.1").http_port == 80
+    assert config(port=80, http_port=80, http_host="::").http_port == 80
+    assert config(port=0, http_port=0).http_port == 0
