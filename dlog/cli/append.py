@@ -186,6 +186,11 @@ class Acknowledged:
         """Count what is acknowledged, without waiting. Raises the error of a run that failed."""
         self.collect(len(self._runs))
 
+    @property
+    def in_flight(self) -> int:
+        """Number of messages whose outcome `settle` would wait for."""
+        return sum(run.count for run in self._runs if run.pending is not None and not run.pending.done())
+
     def settle(self) -> None:
         """Wait for the outcome of every run in flight. Raises nothing: failures are counted."""
         while self._runs:
@@ -343,8 +348,13 @@ def _append_all(
             acknowledged.submit(len(run), submission)
             acknowledged.collect(PENDING_MAX)
         acknowledged.collect(0)
-    except (KeyboardInterrupt, LogStoreError, OSError):
+    except (KeyboardInterrupt, LogStoreError, OSError) as error:
         try:
+            if isinstance(error, KeyboardInterrupt) and (waits_for := acknowledged.in_flight):
+                say(
+                    "dlog",
+                    f"waiting for the outcome of {counted(waits_for, 'message')}; Ctrl-C again: stop without it",
+                )
             acknowledged.settle()
         except KeyboardInterrupt:
             abort()  # closing the writer would wait for the same runs

@@ -42,7 +42,7 @@ def test_append_reports_what_is_there(dlog: Command, number: signal.Signals) -> 
         tail.send_signal(signal.SIGINT)
         tail.communicate(timeout=20)
     assert (process.returncode, out) == (CODES[number], b"")
-    said, last = err.decode().splitlines()
+    *_, said, last = err.decode().splitlines()  # perhaps after what it waits for
     assert said.startswith(f"dlog: stopped early: 2 messages acknowledged, {first} to "), err
     assert last == WORDS[number]
     assert dlog("read", log, "-o", "raw").must_succeed() == "one\ntwo\n"
@@ -70,6 +70,10 @@ def test_append_that_waits_for_bookies(tmp_path: Path, number: signal.Signals) -
                 with pytest.raises(subprocess.TimeoutExpired):
                     process.wait(timeout=1)
                 process.send_signal(number)
+                waiting = process.stderr.readline()
+                assert (
+                    waiting == b"dlog: waiting for the outcome of 1 message; Ctrl-C again: stop without it\n"
+                )
                 with pytest.raises(subprocess.TimeoutExpired):
                     process.wait(timeout=2)
                 process.send_signal(number)
