@@ -175,15 +175,18 @@ def test_another_digest_type(place: Place, digest: DigestType) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"BookieMetadataFormatVersion\t9\nfuture", b"", b"\xff\x00", b"BookieMetadataFormatVersion\t3\n\xff"],
+    ("data", "what"),
+    [
+        (b"BookieMetadataFormatVersion\t9\nfuture", "cannot be used"),
+        (b"", "is damaged"),
+        (b"\xff\x00", "is damaged"),
+        (b"BookieMetadataFormatVersion\t3\n\xff", "is damaged"),
+    ],
 )
-def test_metadata_of_an_unknown_format(place: Place, data: bytes) -> None:
+def test_metadata_of_an_unknown_format(place: Place, data: bytes, what: str) -> None:
     ledger_id = place.ledger("orders")
     with place.with_value(*changed_ledger(place, lambda _: data)):
-        place.command.here("read", "orders").must_fail(
-            1, f"the metadata of ledger {ledger_id} cannot be used"
-        )
+        place.command.here("read", "orders").must_fail(1, f"the metadata of ledger {ledger_id} {what}")
         bookie("read-ledger", str(ledger_id), "--metadata", place.uri).must_fail(
             1, f"the metadata of ledger {ledger_id} cannot be used"
         )
