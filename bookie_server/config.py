@@ -145,7 +145,7 @@ class BookieConfig:
     0: a free one, which the log names. Needs the extra `metrics`.
     """
     http_host: str = "127.0.0.1"
-    """Address to listen on for that. Loopback by default: whoever reaches it reads all of it."""
+    """Address to listen on for that. Loopback by default: everyone who reaches it reads all of it."""
     log_level: str = DEFAULT_LEVEL
     """What the log on stderr shows: debug, info, warning or error, and what is worse."""
 

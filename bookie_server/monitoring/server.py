@@ -80,7 +80,7 @@ class MonitoringServer:
             oldest.abort()
         self._open[connection] = None
 
-    def gone(self, connection: _Connection) -> None:
+    def ended(self, connection: _Connection) -> None:
         self._open.pop(connection, None)
 
 
@@ -116,7 +116,7 @@ class _Connection(asyncio.Protocol):
         return False  # the transport sends what is left, and closes
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.gone(self)
+        self._server.ended(self)
         if self._deadline is not None:
             self._deadline.cancel()
 

@@ -27,7 +27,7 @@ async def serving_pages(
     server: BookieServer,
     repair_status: Callable[[], dict[str, Any] | None],
 ) -> AsyncIterator[FactCollector]:
-    """Serve them for the length of the block, which tells the collector each stage.
+    """Serve them for the length of the block, which gives the collector each stage.
 
     Raises:
         PortTakenError: the port is in use.

@@ -102,7 +102,7 @@ ROTATING: dict[str, Any] = {
     "append_every_s": 0.02,
     "chaos_s": 16.0,
 }
-"""One ledger after the other, and nobody takes the log over."""
+"""One ledger after the other, and no other takes the log over."""
 LATE_LISTINGS: dict[str, Any] = {
     **ROTATING,
     "witnesses": 1,

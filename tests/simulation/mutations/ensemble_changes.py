@@ -232,7 +232,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        # Mostly the close of a ledger is lost, and nobody else would make up for it.
+        # Mostly the close of a ledger is lost, and no other process would make up for it.
         plan=focused("metadata_request_lost", **ROTATING),
     ),
     Mutation(

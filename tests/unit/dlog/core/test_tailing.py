@@ -418,7 +418,7 @@ def test_damaged_metadata_of_the_last_ledger_is_passed_only_if_the_record_has_it
         assert (raised.value.ledger_id, raised.value.resume_at) == (5, None)
 
 
-def test_damaged_metadata_of_a_ledger_that_was_trimmed_meanwhile_is_no_loss() -> None:
+def test_damaged_metadata_of_a_ledger_that_was_trimmed_since_is_no_loss() -> None:
     machine = tailing()
     show(machine, record(listed(5, 2), 6))
     machine.on_ledger_damaged(5)
