@@ -14,7 +14,7 @@ from dlog.testing.swarm.run import Report, run_plan
 from tests.helpers.evidence.results import Run
 from tests.helpers.evidence.rotation import Job
 
-MEMORY_BYTES_MAX = 3 << 29
+MEMORY_BYTES_MAX = 3 << 30
 """Of one process. A seed that needs more has failed, and so has one that needs more time than this:"""
 REAL_S_MAX = 900
 _SEEDS_A_PROCESS = 100
