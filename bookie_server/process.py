@@ -128,7 +128,7 @@ async def _serve_until(
     repair_status: RepairStatus,
     enter: Callable[[Stage], None],
 ) -> int:
-    """`enter` is told which stage the process has reached, but for the first one."""
+    """`enter` is called with each stage that the process reaches, but for the first one."""
     asked = asyncio.create_task(_wait_for(asked_to_stop))
     starting = asyncio.create_task(server.start())
     await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)

@@ -75,7 +75,7 @@ class LedgerClient:
         self._pool = ConnectionPool(self._resolve, self.config)
         self.missed_copies = MissedCopies(store, self.environment)
         """What members of its ledgers lack, on the way to being marked for repair."""
-        self.late_copies = LateCopies(self.missed_copies.report)
+        self.late_copies = LateCopies(self.missed_copies.report, self.config.add_timeout_s)
         """What members owe of its ledgers that are closed."""
         self._context = ClientContext(
             store,

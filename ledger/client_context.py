@@ -51,5 +51,5 @@ class ClientContext:
     """The handle is closed or has failed permanently."""
     report_missed: Callable[[LedgerId, BookieId], None]
     """The bookie is a member of the ledger, and lacks confirmed entries of it."""
-    follow_late: Callable[[LedgerId, EntryConnection, EntryId, float], None]
+    follow_late: Callable[[LedgerId, EntryConnection, EntryId], None]
     """`LateCopies.follow`."""

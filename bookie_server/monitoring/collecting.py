@@ -55,9 +55,7 @@ class FactCollector:
             bookie=server.bookie_id,
             cluster=server.instance_id,
             journal_dir=str(directories.journal_directory),
-            ledger_dirs=[
-                str(each) for each in (directories.ledger_directory, *directories.more_ledger_directories)
-            ],
+            ledger_dirs=list(map(str, directories.ledger_directories)),
             storage=None if storage is None else _of_storage(storage),
             clients=self._of_clients(),
             garbage=self._of_garbage(),

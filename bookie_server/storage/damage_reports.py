@@ -33,7 +33,7 @@ class DamageReports:
     _more: Counter[Path | None] = field(default_factory=Counter)
     _due: float = 0.0
     failed_reads: int = 0
-    """All that it was told of."""
+    """All that were reported."""
 
     def note(self, error: LogStoreError) -> None:
         """A read ended with this error. What other modules report is left to them: index, limbo, no descriptors."""

@@ -30,6 +30,7 @@ from dlog.core.tailing import (
     WaitForLedger,
 )
 from dlog.errors import EntryFormatError
+from dlog.metadata.fresh_record import is_damaged_ledger
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.record_news import Found, RecordNews
 from dlog.metadata.store import LogMetadataStore
@@ -440,7 +441,7 @@ class Fetcher:
         """Report damaged metadata of the ledger at the position to the machine; raise what it does not decide."""
         match step:
             case OpenLedger() | ReadEntries() | CountMessages() | WaitForEntries():
-                if error.key == step.ledger_id and error.newer_version is None:
+                if is_damaged_ledger(error) and error.key == step.ledger_id:
                     self._machine.on_ledger_damaged(step.ledger_id)
                     return
         raise error

@@ -24,22 +24,19 @@ _CLOSE_S = 10.0
 class LateCopies:
     """Of all writers of one client that have ended."""
 
-    def __init__(self, report_missed: Callable[[LedgerId, BookieId], None]) -> None:
+    def __init__(self, report_missed: Callable[[LedgerId, BookieId], None], timeout_s: float) -> None:
+        """A member's silence for `timeout_s` ends its connection, as that of any bookie that owes an answer."""
         self.report_missed = report_missed
+        self.timeout_s = timeout_s
         self.owed: dict[LateMember, None] = {}
         self.answered = asyncio.Event()
 
-    def follow(
-        self, ledger_id: LedgerId, connection: EntryConnection, last: EntryId, timeout_s: float
-    ) -> None:
-        """The bookie was sent the entries of the ledger up to `last`, and has not acknowledged all of them.
-
-        Its silence for `timeout_s` ends the connection, as that of any bookie that owes an answer.
-        """
-        member = LateMember(self, ledger_id, connection, last, timeout_s)
+    def follow(self, ledger_id: LedgerId, connection: EntryConnection, last: EntryId) -> None:
+        """The bookie was sent the entries of the ledger up to `last`, and has not acknowledged all of them."""
+        member = LateMember(self, ledger_id, connection, last)
         self.owed[member] = None
         connection.attach(ledger_id, member)
-        connection.expect(timeout_s)
+        connection.expect(self.timeout_s)
 
     async def close(self) -> None:
         """Wait a limited time for what is owed; report the rest as missed."""
@@ -66,24 +63,18 @@ class LateCopies:
 class LateMember:
     """One ledger on one connection, until its last copy is acknowledged."""
 
-    __slots__ = ("_last", "_late", "_timeout_s", "connection", "ledger_id")
+    __slots__ = ("_last", "_late", "connection", "ledger_id")
 
     unacknowledged_bytes = 0
     """They are acknowledged to the writer."""
 
     def __init__(
-        self,
-        late: LateCopies,
-        ledger_id: LedgerId,
-        connection: EntryConnection,
-        last: EntryId,
-        timeout_s: float,
+        self, late: LateCopies, ledger_id: LedgerId, connection: EntryConnection, last: EntryId
     ) -> None:
         self._late = late
         self.ledger_id = ledger_id
         self.connection = connection
         self._last = last
-        self._timeout_s = timeout_s
 
     def end(self, *, missed: bool) -> None:
         late = self._late
@@ -101,7 +92,7 @@ class LateMember:
             self.end(missed=False)
         else:
             self._late.answered.set()
-            self.connection.expect(self._timeout_s)
+            self.connection.expect(self._late.timeout_s)
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:
         self.on_adds_acked(min(entry_ids), max(entry_ids))

@@ -120,7 +120,7 @@ class WriteBack(AddPolicy):
         self._context.report_missed(self._ledger_id, member.bookie_id)
 
     def on_copies_late(self, connection: EntryConnection, last: EntryId) -> None:
-        self._context.follow_late(self._ledger_id, connection, last, self._context.config.add_timeout_s)
+        self._context.follow_late(self._ledger_id, connection, last)
 
     def fail(self, error: LogStoreError) -> None:
         self._error = error

@@ -278,7 +278,7 @@ class WriteHandle(AddPolicy):
         self._context.report_missed(self.ledger_id, member.bookie_id)
 
     def on_copies_late(self, connection: EntryConnection, last: EntryId) -> None:
-        self._context.follow_late(self.ledger_id, connection, last, self._context.config.add_timeout_s)
+        self._context.follow_late(self.ledger_id, connection, last)
 
     def write_lac(self, members: list[EnsembleMember], lac: EntryId) -> None:
         self._lac_writer.write(members, lac)

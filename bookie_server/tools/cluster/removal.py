@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bookie_server.tools.formatting import named
 from bookie_server.tools.store_session import with_store
 from ledger.errors import (
     ConfigurationError,
@@ -16,7 +15,7 @@ from ledger.errors import (
     RecordNotFoundError,
 )
 from ledger.metadata.errors import ClusterInUseError
-from ledger.metadata.refusals import no_cluster
+from ledger.metadata.refusals import cluster_in_use, no_cluster
 from ledger.metadata.store import MetadataStore
 from ledger.printing import counted
 
@@ -40,12 +39,9 @@ class Contents:
     def require_unused(self, *, force: bool) -> None:
         """ClusterInUseError while bookies are registered, unless forced."""
         if self.registered and not force:
-            is_one = len(self.registered) == 1
+            refusal = cluster_in_use(self.registered)
             raise ClusterInUseError(
-                f"{counted(len(self.registered), 'bookie')} {'is' if is_one else 'are'} registered "
-                f"({named(self.registered)}): stop {'it' if is_one else 'them'} first; --force formats the cluster all "
-                "the same",
-                bookies=list(self.registered),
+                f"{refusal}; --force formats the cluster all the same", bookies=list(self.registered)
             )
 
 

@@ -21,7 +21,7 @@ class Target:
 
     def __init__(self) -> None:
         self.closed = 0
-        self.ledgers = SimpleNamespace(late_copies=LateCopies(lambda *_: None))
+        self.ledgers = SimpleNamespace(late_copies=LateCopies(lambda *_: None, 5.0))
 
     async def close(self) -> None:
         self.closed += 1

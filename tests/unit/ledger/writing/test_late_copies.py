@@ -20,16 +20,16 @@ LEDGER = LedgerId(7)
 class Late:
     """One ledger whose entries up to 9 are owed."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = 5.0) -> None:
         self.missed: list[tuple[LedgerId, BookieId]] = []
-        self.copies = LateCopies(lambda *missed: self.missed.append(missed))
+        self.copies = LateCopies(lambda *missed: self.missed.append(missed), timeout_s)
         self.transport = Mock()
         self.connection = V2Connection(BOOKIE, 1000, 1000)
         self.connection.connection_made(self.transport)
         self.follow(LEDGER)
 
-    def follow(self, ledger_id: LedgerId, timeout_s: float = 5.0) -> None:
-        self.copies.follow(ledger_id, self.connection, EntryId(9), timeout_s)
+    def follow(self, ledger_id: LedgerId) -> None:
+        self.copies.follow(ledger_id, self.connection, EntryId(9))
 
     def member(self, ledger_id: LedgerId = LEDGER) -> LateMember:
         sink = self.connection._sinks[ledger_id]
@@ -73,8 +73,8 @@ async def test_a_lost_connection_is_reported_for_each_ledger() -> None:
 
 
 async def test_silence_ends_the_connection_also_after_an_answer() -> None:
-    late = Late()
-    late.follow(LedgerId(8), timeout_s=0.05)
+    late = Late(timeout_s=0.05)
+    late.follow(LedgerId(8))
     late.connection.data_received(b"")
     late.member(LedgerId(8)).on_adds_acked(0, 0)
     await asyncio.sleep(0.2)
@@ -99,7 +99,8 @@ async def test_the_end_of_a_client_does_not_wait_for_a_member_that_hangs(
 ) -> None:
     late = Late()
     monkeypatch.setattr(late_copies, limit, 0.0)
-    await late.copies.close()
+    async with asyncio.timeout(0.5):  # the other limit is longer
+        await late.copies.close()
     assert late.missed == [(LEDGER, BOOKIE)] and not late.connection._sinks
 
 
