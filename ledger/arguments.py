@@ -6,7 +6,7 @@ public functions check first, so that the error is raised where the mistake was 
 
 from __future__ import annotations
 
-import math
+import sys
 import types
 from collections.abc import Sequence
 from dataclasses import fields
@@ -17,6 +17,9 @@ from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_
 from ledger.errors import ConfigurationError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+
+NUMBER_MAX = sys.float_info.max
+"""More overflows where it is compared with a time or divided, and Python does not print much more."""
 
 NAMES: dict[object, str] = {
     int: "a whole number",
@@ -30,6 +33,8 @@ NAMES: dict[object, str] = {
 
 def require_type(what: str, value: object, *kinds: type) -> None:
     """Check that the value has one of the types. An int is a number too, a bool is not, nor are NaN and infinity.
+
+    One that no float holds has no type: each value has limits of its own below that.
 
     Raises:
         ConfigurationError: it has none; the message names `what`.
@@ -95,9 +100,9 @@ def _wrong(what: str, kinds: tuple[type, ...], got: str) -> ConfigurationError:
 
 def _is(value: object, kind: type) -> bool:
     if kind is float:
-        return type(value) is int or (type(value) is float and math.isfinite(value))
+        return type(value) in (int, float) and abs(value) <= NUMBER_MAX  # type: ignore[arg-type]  # a number
     if kind is int:
-        return isinstance(value, int) and type(value) is not bool
+        return isinstance(value, int) and type(value) is not bool and abs(value) <= NUMBER_MAX
     return isinstance(value, kind)
 
 
@@ -109,6 +114,8 @@ def _name(kind: type) -> str:
 
 def _shown(value: object) -> str:
     """The value and its type. Bytes may be a secret in the wrong place, so their content is not shown."""
+    if isinstance(value, int) and abs(value) > NUMBER_MAX:
+        return f"one of {value.bit_length()} bits, which is too large"
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} {type(value).__name__}"
     return repr(value) if value is None or isinstance(value, bool) else f"{value!r:.80} ({_kind_of(value)})"

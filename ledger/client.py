@@ -133,7 +133,7 @@ class LedgerClient:
 
         Open write handles fail with AddFailedError and leave their ledgers open; a recovery in progress ends with
         LedgerRecoveryError. Waits up to 10 s for members that are behind with confirmed entries, and 1 s for one that
-        answers nothing; what they miss is marked for repair.
+        answers nothing; what they miss is marked for repair, for which the metadata store gets as much.
         """
         if self._unwatch is not None:
             self._unwatch()
@@ -156,6 +156,16 @@ class LedgerClient:
         await self.late_copies.close()
         await self._pool.close()
         await self.missed_copies.close()
+
+    async def settle(self) -> None:
+        """What `close` waits for, and nothing else: members that are behind, and marks of what they miss."""
+        await self.late_copies.settle()
+        await self.missed_copies.settle()
+
+    def hurry(self) -> None:
+        """From now on `close` does not wait for members, and for marks 1 s at most."""
+        self.late_copies.give_up()
+        self.missed_copies.hurry()
 
     # ---- ledgers
 

@@ -73,6 +73,9 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
         _exit(program, str(error), exit_code_of(error))
     except DoneInPart as error:
         _exit(program, str(error), FAILED)
+    except typer.BadParameter as error:
+        error.message = _wrong_value(error)
+        raise
     except KeyboardInterrupt:
         _exit(program, ending.sentence, ending.code)
     except typer.Abort as error:
@@ -139,6 +142,16 @@ def _exit(program: str, sentence: str, code: int) -> NoReturn:
     _flush_output()
     say(program, sentence)
     raise typer.Exit(code) from None
+
+
+def _wrong_value(error: typer.BadParameter) -> str:
+    """The message with the value in it. Newer releases of typer pass on that of Pydantic, which is about "input"."""
+    reasons = getattr(error.__cause__, "errors", None)
+    if reasons is None:
+        return error.message
+    value = f"{reasons()[0]['input']!r:.80}"
+    message = error.message.removeprefix("Value error, ").replace("Input should", f"{value} should", 1)
+    return message if value in message else f"{value}: {message}"
 
 
 def _sentence(error: OSError) -> str:

@@ -9,7 +9,7 @@ Protocol: docs/bookkeeper.md#reads, #long-poll.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -307,16 +307,18 @@ class ReadHandle:
             return [polled]
         if first in self._read:
             return [self._read.pop(EntryId(first))]
+        # Of the read that fails, not of the handle: another read may adopt newer metadata in the meantime.
+        asked = self.metadata.fragments
         try:
             return await self._read_batch(first, max_entries, max_bytes)
         except EntryNotFoundError:
             # Absent where this handle believes it to be: that proves nothing before the store has said that it
             # is there, so that an unavailable store is what the caller hears of.
-            if not await self._have_moved():
+            if not await self._have_moved(asked):
                 raise
         except (ReadError, DigestMismatchError) as error:
             try:
-                moved = await self._have_moved()
+                moved = await self._have_moved(asked)
             except UnavailableError:
                 raise error from None
             if not moved:
@@ -328,13 +330,12 @@ class ReadHandle:
         if found.version > self._local.version:
             self._local = found
 
-    async def _have_moved(self) -> bool:
-        """Whether the ledger's fragments have changed since this handle read them: entries are on other bookies.
+    async def _have_moved(self, known: Sequence[Fragment]) -> bool:
+        """Whether the ledger's fragments are not these any more: entries are on other bookies.
 
         Raises:
             MetadataUnavailableError: the metadata store cannot be reached.
         """
-        known = self.metadata.fragments
         try:
             self._adopt(await self._context.store.read_ledger(self.ledger_id))
         except LedgerNotFoundError:

@@ -249,7 +249,7 @@ class _OneLedger:
 
     # ---- a member that is there gets back what it lacks
 
-    async def _fill(self, fragment: ClosedFragment, position: int, entry_ids: tuple[int, ...]) -> bool:
+    async def _fill(self, fragment: ClosedFragment, position: int, entry_ids: Sequence[int]) -> bool:
         """False if the member does not take the copies, or does not return them intact."""
         bookie_id = fragment.ensemble[position]
         info = self._bookies.find(bookie_id)

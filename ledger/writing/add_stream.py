@@ -79,6 +79,7 @@ class AddStream:
         "_kind",
         "_loop",
         "_policy",
+        "_replaced",
         "_striped",
         "_tasks",
         "ledger_id",
@@ -119,6 +120,9 @@ class AddStream:
         self._striped = metadata.quorum.ensemble > metadata.quorum.write
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._replaced: dict[BookieId, EnsembleMember] = {}
+        """Members of an earlier fragment that lack confirmed entries of it. Reported at the end: many only restart, and
+        a repair would copy the whole fragment to others (docs/repair.md#when-a-bookie-comes-back)."""
 
     # ---- sending
 
@@ -263,6 +267,8 @@ class AddStream:
         for position, bookie_id in enumerate(fragment.ensemble):
             old = self.members[position]
             if old.bookie_id != bookie_id:
+                if self.machine.missed(position, fragment.first_entry - 1) is not None:
+                    self._replaced[old.bookie_id] = old
                 old.drop(self.ledger_id)
                 self.members[position] = EnsembleMember(self, position, bookie_id, old.add_timeout_s)
                 changed.append(position)
@@ -291,6 +297,9 @@ class AddStream:
     def stop(self, *, counts_lacs: bool = False) -> None:
         """Send no more adds and count no more answers. `counts_lacs`: except explicit LACs and the answers to them."""
         self.stopped = True
+        replaced, self._replaced = self._replaced, {}
+        for member in replaced.values():
+            self._policy.on_entries_missed(member)
         for member in self.members:
             connection = member.connection
             if counts_lacs:

@@ -226,7 +226,14 @@ class EnsembleKeeper:
             )
             if not chosen:
                 break
-            if await self._responds(chosen[0]):
+            if self._stream.machine.can_confirm:
+                answers = await self._responds(chosen[0])
+            else:
+                # Adds wait, and many spares may hang: members that are back are taken back first.
+                answers, is_any_back = await asyncio.gather(self._responds(chosen[0]), self._rejoin())
+                if is_any_back:
+                    break
+            if answers:
                 spares.append(chosen[0])
             else:
                 avoid.add(chosen[0])

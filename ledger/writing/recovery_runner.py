@@ -253,7 +253,7 @@ class RecoveryRunner:
     async def _finish_write_back(self) -> None:
         if self._write_back is not None:
             await self._write_back.finish()
-            self._write_back.close()
+            self._write_back.keep_ensemble()
 
     async def _length_at(self, lac: EntryId) -> int | None:
         """Ledger length in the header of the LAC's entry; None if that entry cannot be read."""

@@ -1,8 +1,8 @@
 """Recovery's adds: entries found by reading are brought to their ack quorum again.
 
 The policy of their stream: they carry the LAC that recovery started from, never a rising one, because a reader must
-not trust an entry that another recovery of the same ledger could still cut off. Failed members are replaced here and
-now; the caller writes these changes into metadata together with CLOSED (docs/bookkeeper.md#write-back;
+not trust an entry that another recovery of the same ledger could still cut off. Failed members are replaced here, while
+it writes; the caller puts these changes into metadata together with CLOSED (docs/bookkeeper.md#write-back;
 docs/pitfalls.md#recovery-adds-with-a-rising-lac, #change-recorded-before-the-close).
 """
 
@@ -61,6 +61,10 @@ class WriteBack(AddPolicy):
         self._progress = asyncio.Event()
         self._error: LogStoreError | None = None
         self._tried: set[BookieId] = set()
+        self._replacing: asyncio.Task[None] | None = None
+        self._left: list[EnsembleMember] = []
+        """Failed members for which the last search has found no bookie."""
+        self._missed: dict[BookieId, None] = {}
         self.changes: list[Fragment] = []
         """Ensembles that entries were written back to, for the closing compare-and-set."""
 
@@ -94,19 +98,31 @@ class WriteBack(AddPolicy):
         pending = self._stream.pending
         while pending and (not bytes_left or pending.payload_bytes > bytes_left) and self._error is None:
             self._progress.clear()
-            if await self._replace_failed() or self._error is not None:
-                continue
+            self._replace_failed()
             try:
                 async with asyncio.timeout(self._context.config.add_timeout_s):
                     await self._progress.wait()
             except TimeoutError:
                 self._fail_silent()
+                self._left = []  # others may have registered
         if self._error is not None:
             raise self._error
 
+    def keep_ensemble(self) -> None:
+        """Change it no more."""
+        if self._replacing is not None:
+            self._replacing.cancel()
+
     def close(self) -> None:
-        """Send nothing more."""
+        """Send nothing more, and report what members lack.
+
+        Not before the closing change: a repair that is faster would find that a spare is no member, and that the mark
+        needs nothing.
+        """
+        self.keep_ensemble()
         self._stream.stop()
+        for bookie_id in self._missed:
+            self._context.report_missed(self._ledger_id, bookie_id)
 
     # ---- the stream's policy (AddPolicy)
 
@@ -117,7 +133,7 @@ class WriteBack(AddPolicy):
         self._progress.set()
 
     def on_entries_missed(self, member: EnsembleMember) -> None:
-        self._context.report_missed(self._ledger_id, member.bookie_id)
+        self._missed[member.bookie_id] = None
 
     def on_copies_late(self, connection: EntryConnection, last: EntryId) -> None:
         self._context.follow_late(self._ledger_id, connection, last)
@@ -135,22 +151,43 @@ class WriteBack(AddPolicy):
             if member.failed is None and member.owes:
                 self._stream.on_member_lost(member, member.overdue_error())
 
-    async def _replace_failed(self) -> bool:
-        """Put spare bookies that can be reached at failed positions; True if any was put."""
+    def _replace_failed(self) -> None:
+        """Search spare bookies for failed members, in the background.
+
+        While an ack quorum is left no entry needs one, and each that hangs takes the time of a probe.
+        """
         failed = self._stream.failed_members
-        if not failed:
-            return False
-        reachable = await self._reachable_spares([member.position for member in failed])
-        if reachable:
-            ensemble = self._ensemble()
-            for member, spare in zip(failed, reachable, strict=False):
-                ensemble[member.position] = spare
-            fragment = Fragment(EntryId(self._stream.machine.lac + 1), tuple(ensemble))
-            self.changes.append(fragment)
-            self._stream.change_ensemble(fragment)
+        if not failed or self._replacing is not None:
+            return
+        if failed != self._left:
+            self._replacing = asyncio.get_running_loop().create_task(self._replace(failed))
+            self._replacing.add_done_callback(self._replaced)
         elif not self._stream.machine.can_confirm:
-            self._error = self._too_few(failed)
-        return bool(reachable)
+            self.fail(self._too_few(failed))
+
+    async def _replace(self, failed: list[EnsembleMember]) -> None:
+        """Put spare bookies that can be reached at failed positions."""
+        reachable = await self._reachable_spares([member.position for member in failed])
+        if not reachable:
+            self._left = failed
+            return
+        ensemble = self._ensemble()
+        for member, spare in zip(failed, reachable, strict=False):
+            ensemble[member.position] = spare
+        fragment = Fragment(EntryId(self._stream.machine.lac + 1), tuple(ensemble))
+        self.changes.append(fragment)
+        self._stream.change_ensemble(fragment)
+
+    def _replaced(self, task: asyncio.Task[None]) -> None:
+        self._replacing = None
+        self._progress.set()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            error = LedgerRecoveryError(
+                f"ledger {self._ledger_id} cannot be recovered because of {fault!r}",
+                ledger_id=self._ledger_id,
+            )
+            error.__cause__ = fault
+            self.fail(error)
 
     def _ensemble(self) -> list[BookieId]:
         return [member.bookie_id for member in self._stream.members]

@@ -15,6 +15,7 @@ from typing import Protocol
 from ledger.arguments import as_bytes
 from ledger.client_context import ClientContext
 from ledger.config import Visibility
+from ledger.core.distribution import holds
 from ledger.errors import (
     LedgerClosedError,
     LedgerFencedError,
@@ -386,9 +387,20 @@ class WriteHandle(AddPolicy):
             self._context.forget(self)
             # A ledger closed at the LAC shows every entry up to it; those above it are proved absent.
             self._machine.on_closed()
+            self._report_strangers()
             self.on_done(last_entry)
             self._fail_waiters(self.failed)
         return self.local.value
+
+    def _report_strangers(self) -> None:
+        """Members of a change of ours that is stored, which we did not know: they were sent nothing."""
+        last_fragment, quorum = self.metadata.last_fragment, self.metadata.quorum
+        for member, bookie_id in zip(self._stream.members, last_fragment.ensemble, strict=True):
+            if member.bookie_id != bookie_id and any(
+                holds(member.position, entry_id, quorum)
+                for entry_id in range(last_fragment.first_entry, self.metadata.last_entry + 1)
+            ):
+                self._context.report_missed(self.ledger_id, bookie_id)
 
     def _stop(self) -> None:
         self._keeper.stop()

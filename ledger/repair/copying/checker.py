@@ -11,6 +11,7 @@ from ledger.inspection.copies import Copy, CopyState
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.model import BookieId, LedgerId, LedgerMetadata
 from ledger.repair.core.fragments import ClosedFragment
+from ledger.repair.core.some_entries import SomeEntries
 from ledger.repair.progress import LedgerProgress
 from ledger.wire.digest import make_digester
 
@@ -31,7 +32,7 @@ class Depth(Enum):
 class Held:
     """What a member lacks of what it must hold."""
 
-    lacking: tuple[int, ...] = ()
+    lacking: Sequence[int] = ()
     """Entries that it certainly has no intact copy of, ascending."""
     unknown: str = ""
     """Why nothing is known of others: the bookie does not answer."""
@@ -91,19 +92,19 @@ class FragmentChecker:
     ) -> Held:
         """Which of these entries the bookie has no intact copy of. `on_read` is called with numbers of copies."""
         digester = make_digester(metadata.digest_type, metadata.password)
-        lacking: list[int] = []
+        lacking = SomeEntries(entry_ids)
         unknown = ""
         for at in range(0, len(entry_ids), _ENTRIES_AT_ONCE):
             some = list(entry_ids[at : at + _ENTRIES_AT_ONCE])
             copies = await self._audit.copies_on(bookie_id, ledger_id, digester, some)
             on_read(len(some))
-            lacking += [entry_id for entry_id, copy in sorted(copies.items()) if _is_lacking(copy)]
+            lacking.add(number for number, entry_id in enumerate(some, at) if _is_lacking(copies[entry_id]))
             unknown = unknown or next(
                 (copy.reason for copy in copies.values() if copy.state is CopyState.UNREACHABLE), ""
             )
             # A bookie that is known not to answer is not asked, and there may be millions of entries.
             await asyncio.sleep(0)
-        return Held(tuple(lacking), unknown)
+        return Held(lacking, unknown)
 
 
 def _is_lacking(copy: Copy) -> bool:

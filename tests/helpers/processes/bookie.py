@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bookie_server.net.port import VARIABLE
+from tests.helpers.processes.ports import free_ports, range_text
 from tests.helpers.repository import ROOT
 
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ([A-Z]+) (.*)$", re.MULTILINE)
@@ -67,9 +69,12 @@ class BookieProcess:
         command = [sys.executable, "-m", "bookie_server", "start", "--metadata", self.metadata]
         command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
         command += self.options
+        # What it chooses from at its first start: one port, which no other server is given while this one is down.
+        port = self.port or free_ports(1)[0]
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
+            env={**os.environ, VARIABLE: range_text(range(port, port + 1))},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,12 +1,19 @@
-"""Exit codes of a command that is interrupted."""
+"""What both command lines share: exit codes of a command that is interrupted, and messages about wrong values."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+import bookie_server.tools.cli
+import dlog.cli.main
+from tests.helpers.options_page import commands_of
 
 _PROGRAM = """
 import typer
@@ -41,3 +48,36 @@ def test_its_exit_code_is_kept(tmp_path: Path, body: str, code: int, error: str)
         [sys.executable, "-m", "program", "verb"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (run.returncode, run.stderr) == (code, error)
+
+
+@pytest.mark.parametrize("app", [dlog.cli.main.app, bookie_server.tools.cli.app], ids=["dlog", "bookie"])
+def test_a_wrong_value_is_named_with_its_option(app: typer.Typer) -> None:
+    tried = 0
+    for name, command in commands_of(app):
+        for parameter in command.params:
+            kind = parameter.type_descriptor.annotation
+            if not (kind in (int, float) or (isinstance(kind, type) and issubclass(kind, Enum))):
+                continue
+            is_argument = parameter.param_type_name == "argument"
+            needed = [
+                "1" if each is not parameter else "nope!"
+                for each in command.params
+                if each.param_type_name == "argument" and (each.required or each is parameter)
+            ]
+            given = [*needed, *([] if is_argument else [parameter.opts[0], "nope!"])]
+            run = CliRunner().invoke(app, [*name.split(), *given], env={"DLOG_METADATA": "memory://"})
+            *_, message = run.stderr.splitlines()
+            assert run.exit_code == 2, (name, run.stderr)
+            assert ("LEDGER" if is_argument else parameter.opts[0]) in message and "'nope!'" in message, (
+                message
+            )
+            assert "Value error" not in message and "Input" not in message, message
+            tried += 1
+    assert tried > 15
+
+
+def test_a_value_out_of_range_is_named_with_its_limit() -> None:
+    run = CliRunner().invoke(dlog.cli.main.app, ["standalone", "--bookies", "65"])
+    assert run.exit_code == 2
+    assert "Invalid value for '--bookies': " in run.stderr
+    assert "65" in run.stderr and "64" in run.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,10 +18,25 @@ from ledger.errors import (
     MetadataUnavailableError,
     ReadError,
 )
-from ledger.model import EntryId, Fragment, QuorumSizes
+from ledger.model import EntryId, Fragment, LedgerId, QuorumSizes
 from ledger.reading.read_handle import ReadHandle
 from ledger.writing.write_handle import WriteHandle
-from tests.helpers.ledger.scripted_bookies import GUARD_S, NEVER_S, Cluster, never, scripted_cluster
+from tests.helpers.ledger.scripted_bookies import (
+    GUARD_S,
+    NEVER_S,
+    Cluster,
+    ScriptedBookie,
+    never,
+    scripted_cluster,
+    until,
+)
+
+
+async def name_in_metadata(cluster: Cluster, ledger_id: LedgerId, members: Sequence[ScriptedBookie]) -> None:
+    """As members of the ledger's only fragment, as repair does once it has copied the entries."""
+    found = await cluster.store.read_ledger(ledger_id)
+    moved = Fragment(EntryId(0), tuple(bookie.bookie_id for bookie in members))
+    await cluster.store.write_ledger(ledger_id, replace(found.value, fragments=(moved,)), found.version)
 
 
 async def test_a_close_between_a_look_and_a_wait_is_noticed() -> None:
@@ -151,13 +166,31 @@ async def test_entries_that_moved_to_other_bookies_are_found_there(old_copies: s
             source.entries.clear()
             if old_copies == "away":
                 source.go_away()
-        found = await cluster.store.read_ledger(handle.ledger_id)
-        moved = Fragment(EntryId(0), tuple(bookie.bookie_id for bookie in new))
-        await cluster.store.write_ledger(
-            handle.ledger_id, replace(found.value, fragments=(moved,)), found.version
-        )
+        await name_in_metadata(cluster, handle.ledger_id, new)
         [entry] = await reader.read(0, 0)
         assert bytes(entry.payload) == b"zero"
+
+
+async def test_of_two_reads_at_a_time_both_find_what_has_moved() -> None:
+    """The one that fails first adopts the new metadata, and the other one has asked the bookies before."""
+    async with scripted_cluster(6) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await handle.add(b"one")
+        await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        old, new = cluster.ensemble(handle), cluster.spares(handle)
+        for source, target in zip(old, new, strict=True):
+            target.entries.update(source.entries)
+            source.entries.clear()
+            source.mute = lambda what: what.endswith(" 1")
+        await name_in_metadata(cluster, handle.ledger_id, new)
+        second = asyncio.create_task(reader.read(1, 1))
+        await until(lambda: any(bookie._unheard for bookie in old))
+        assert [bytes(entry.payload) for entry in await reader.read(0, 0)] == [b"zero"]
+        for bookie in old:
+            bookie.speak()
+        assert [bytes(entry.payload) for entry in await second] == [b"one"]
 
 
 async def test_a_damaged_copy_does_not_hide_intact_ones_that_have_moved() -> None:

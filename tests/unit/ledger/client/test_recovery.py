@@ -15,6 +15,8 @@ from ledger.errors import (
     ReadError,
 )
 from ledger.model import LedgerId, LedgerMetadata, LedgerState, QuorumSizes, Versioned
+from ledger.repair.config import RepairConfig
+from ledger.repair.locked_repair import LockedRepair
 from ledger.wire.status import Status
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.scripted_bookies import (
@@ -290,3 +292,57 @@ async def test_metadata_that_is_out_of_date_suffices_to_begin_a_recovery(
         await cluster.client.delete(handle.ledger_id)
         with pytest.raises(LedgerNotFoundError):
             await recover(cluster, handle)
+
+
+async def test_recovery_with_an_ack_quorum_does_not_wait_for_spares_that_hang() -> None:
+    """A rack is lost with a member and all spare bookies, and their registrations have not ended yet."""
+    async with scripted_cluster(5, probe_timeout_s=NEVER_S, read_timeout_s=NEVER_S) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        for spare in cluster.spares(handle):
+            spare.be_silent()
+        *left, lost = cluster.ensemble(handle)
+        lost.go_away()
+        for bookie in left:
+            bookie.mute = lambda what: what.startswith("add")
+        recovering = asyncio.create_task(cluster.client.open_with_recovery(handle.ledger_id))
+        await until(lambda: all(bookie._unheard for bookie in left))
+        await asyncio.sleep(0.05)  # the search has begun
+        for bookie in left:
+            bookie.speak()
+        async with asyncio.timeout(GUARD_S):
+            assert (await recovering).last_readable == 0
+        await asyncio.sleep(0)
+        assert not [task for task in asyncio.all_tasks() if "WriteBack" in repr(task.get_coro())]
+
+
+async def test_the_mark_of_a_spare_that_lacks_entries_outlives_the_closing_change() -> None:
+    """A replication worker is faster than the change that makes the spare a member, and finds nothing to do."""
+    async with scripted_cluster(4, probe_timeout_s=NEVER_S) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 5)
+        lost, *left = cluster.ensemble(handle)
+        [spare] = cluster.spares(handle)
+        spare.refuse_adds = Status.EIO
+        lost.go_away()
+        for bookie in left:
+            bookie.mute = lambda what: what.startswith("add")
+        repair = LockedRepair(cluster.client, RepairConfig(), "worker")
+
+        async def worker_first() -> None:
+            if spare.log:
+                await until(lambda: not cluster.client.missed_copies.unmarked)
+                await repair.of_mark(handle.ledger_id)
+
+        cluster.store.before_write = worker_first
+        recovering = asyncio.create_task(recover(cluster, handle))
+        await until(lambda: added(spare) > 0)
+        for bookie in left:
+            bookie.speak()
+        assert await recovering == (4, 1)
+        metadata = (await cluster.store.read_ledger(handle.ledger_id)).value
+        assert spare.bookie_id in metadata.last_fragment.ensemble and not spare.entries
+        await until(lambda: not cluster.client.missed_copies.unmarked)
+        mark = await cluster.store.repair.read_mark(handle.ledger_id)
+        assert spare.bookie_id in mark.value.missing
+        await repair.close()

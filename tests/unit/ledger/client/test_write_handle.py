@@ -55,6 +55,24 @@ async def test_an_ambiguous_change_is_decided_before_a_member_is_taken_back() ->
         assert await cluster.recorded_copies(handle.ledger_id, 1) >= 2
 
 
+async def test_a_member_that_the_writer_did_not_know_of_is_marked_at_the_close() -> None:
+    """The change that names it is stored, its answer never comes, and what is confirmed by then is not sent to it."""
+    async with scripted_cluster(4, change_hold_s=0.05, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        [spare] = cluster.spares(handle)
+        cluster.store.after_write = never
+        cluster.ensemble(handle)[2].go_away()
+        await until(lambda: handle._keeper._unsettled)
+        await handle.add(b"one")
+        cluster.store.after_write = None
+        metadata = await handle.close()
+        assert spare.bookie_id in metadata.last_fragment.ensemble and not spare.entries
+        await until(lambda: not cluster.client.missed_copies.unmarked)
+        mark = await cluster.store.repair.read_mark(handle.ledger_id)
+        assert spare.bookie_id in mark.value.missing
+
+
 async def test_hung_bookies_end_the_handle_after_the_timeout() -> None:
     """Two of three accept connections and answer nothing: they must not seem to come back again and again."""
     async with scripted_cluster(
@@ -67,6 +85,30 @@ async def test_hung_bookies_end_the_handle_after_the_timeout() -> None:
         async with asyncio.timeout(GUARD_S):
             with pytest.raises(AddFailedError, match="fewer than its ack quorum"):
                 await handle.add(b"one")
+
+
+async def test_members_that_are_back_need_not_wait_for_spares_that_hang() -> None:
+    """Each spare bookie costs a probe, and all of them together more than the handle has."""
+    async with scripted_cluster(
+        12, replace_backoff_s=0.02, probe_timeout_s=0.3, quorum_timeout_s=1.2
+    ) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        spares = cluster.spares(handle)
+        for spare in spares:
+            spare.be_silent()
+        away = cluster.ensemble(handle)[:2]
+        for bookie in away:
+            bookie.go_away()
+        await until(lambda: handle.failed_members == 2)
+        for bookie in away:
+            await bookie.listen()
+        async with asyncio.timeout(GUARD_S):
+            await handle.add(b"one")
+        # Nothing is left to replace, so that no other spare is asked.
+        asked = sum(len(spare.frames) for spare in spares)
+        await asyncio.sleep(0.7)
+        assert sum(len(spare.frames) for spare in spares) == asked
 
 
 async def test_bookies_that_answer_reads_and_no_adds_end_the_handle_too() -> None:
@@ -524,3 +566,25 @@ async def test_bookies_that_store_adds_and_no_lac_end_the_handle_too() -> None:
         async with asyncio.timeout(15):
             with pytest.raises(AddFailedError, match="fewer than its ack quorum"):
                 await handle.add(b"one")
+
+
+async def test_a_replaced_member_is_marked_for_what_was_confirmed_without_it() -> None:
+    """It breaks, the others go on, and its place is taken later: it stays a member of the fragment before."""
+    async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        lost = cluster.ensemble(handle)[2]
+        cluster.store.before_write = store_away
+        lost.go_away()
+        await until(lambda: handle.failed_members == 1)
+        await handle.add(b"one")
+        cluster.store.before_write = None
+        await until(lambda: handle.failed_members == 0)
+        await lost.listen()
+        await handle.add(b"two")
+        metadata = await handle.close()
+        assert lost.bookie_id in metadata.fragment_of(1).ensemble and len(metadata.fragments) == 2
+        assert await cluster.recorded_copies(handle.ledger_id, 1) == 2
+        await until(lambda: not cluster.client.missed_copies.unmarked)
+        mark = await cluster.store.repair.read_mark(handle.ledger_id)
+        assert mark.value.missing == (lost.bookie_id,)

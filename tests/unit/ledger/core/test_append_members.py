@@ -96,6 +96,8 @@ class Cluster:
         assert self.change is not None
         position, spare, first = self.change
         self.change = None
+        if self.machine.missed(position, first - 1) is not None:
+            self.missed[self.ensemble[position]].update(range(first))
         self.ensemble[position] = spare
         self.fragments = [each for each in self.fragments if each[0] < first]
         self.fragments.append((first, tuple(self.ensemble)))
@@ -136,16 +138,17 @@ class Cluster:
         self.check_missed()
 
     def check_missed(self) -> None:
-        """Members get every confirmed entry of the last fragment, unless it is known that they lack some."""
-        first = self.fragments[-1][0]
-        for position, bookie in enumerate(self.ensemble):
-            if position in self.machine.failed_positions:
-                continue
-            known = self.stored[bookie].union(self.unanswered[bookie], self.missed[bookie])
-            for entry_id in range(first, self.machine.lac + 1):
-                assert position not in write_set(entry_id, self.quorum) or entry_id in known, (
-                    f"entry {entry_id} is missing on {bookie}, and it is not known"
-                )
+        """Members get every confirmed entry of their fragments, unless it is known that they lack some."""
+        ends = [*(first for first, _ in self.fragments[1:]), self.machine.lac + 1]
+        for (first, ensemble), end in zip(self.fragments, ends, strict=True):
+            for position, bookie in enumerate(ensemble):
+                if position in self.machine.failed_positions and self.ensemble[position] == bookie:
+                    continue
+                known = self.stored[bookie].union(self.unanswered[bookie], self.missed[bookie])
+                for entry_id in range(first, end):
+                    assert position not in write_set(entry_id, self.quorum) or entry_id in known, (
+                        f"entry {entry_id} is missing on {bookie}, and it is not known"
+                    )
 
     def readers_see(self) -> int:
         """The lowest LAC that a reader may come to, over all answers that cover."""

@@ -58,7 +58,7 @@ async def test_marks_wait_for_a_store_that_is_unavailable(monkeypatch: pytest.Mo
 
 
 async def test_a_store_that_stays_away_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(missed_copies, "_CLOSE_S", 0.0)
+    monkeypatch.setattr(missed_copies, "_QUIET_S", 0.0)
     missed = Marks(MetadataUnavailableError("away")).reporter()
     missed.report(LedgerId(7), A)
     await missed.close()
@@ -75,3 +75,53 @@ async def test_a_ledger_that_cannot_be_marked_is_logged_and_holds_up_no_other(
     await missed.close()
     assert marks.marked == [(8, [A])]
     assert "ledger 7 lacks copies on b0 and cannot be marked for repair: damaged" in caplog.text
+
+
+class SlowMarks(Marks):
+    """20 ms each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_once = self.most_at_once = 0
+
+    async def mark(self, ledger_id: LedgerId, missing: Collection[BookieId], now_ms: int) -> None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.02)
+        self.at_once -= 1
+        await super().mark(ledger_id, missing, now_ms)
+
+
+def slow(monkeypatch: pytest.MonkeyPatch) -> tuple[SlowMarks, MissedCopies]:
+    """40 ledgers to mark, two at a time: 0.4 s."""
+    monkeypatch.setattr(missed_copies, "_QUIET_S", 0.2)
+    monkeypatch.setattr(missed_copies, "_AT_ONCE", 2)
+    marks = SlowMarks()
+    missed = marks.reporter()
+    for ledger_id in range(40):
+        missed.report(LedgerId(ledger_id), A)
+    return marks, missed
+
+
+async def test_the_end_waits_while_marks_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks, missed = slow(monkeypatch)
+    await missed.close()
+    assert [ledger_id for ledger_id, _ in marks.marked] == list(range(40))
+    assert marks.most_at_once == 2
+
+
+async def test_an_end_in_a_hurry_does_not_wait_for_all_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks, missed = slow(monkeypatch)
+    missed.hurry()
+    await missed.close()
+    assert 0 < len(marks.marked) < 40
+
+
+async def test_what_stays_unmarked_at_the_end_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(missed_copies, "_QUIET_S", 0.0)
+    missed = Marks(MetadataUnavailableError("away")).reporter()
+    missed.report(LedgerId(7), A)
+    await missed.close()
+    assert "1 ledger lacks entries on some bookies and could not be marked for repair" in caplog.text
