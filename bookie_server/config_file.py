@@ -75,7 +75,12 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
     storage = make_storage_config(merged, tables["storage"])
     limits = Limits(**tables["limits"])
     repair = RepairConfig(**tables["repair"], placement=PlacementConfig(**tables["placement"]))
-    return BookieConfig(storage=storage, limits=limits, repair=repair, **plain)
+    config = BookieConfig(storage=storage, limits=limits, repair=repair, **plain)
+    if "http_host" in plain and config.http_port is None:
+        raise ConfigurationError(
+            f"http_host {config.http_host!r} has no effect without http_port: give --http-port PORT, or leave it out"
+        )
+    return config
 
 
 def make_repair_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> RepairConfig:

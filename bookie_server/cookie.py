@@ -42,6 +42,8 @@ from ledger.model import check_bookie_id
 COOKIE_FILE = "VERSION"
 START_UP_FILES = frozenset({COOKIE_FILE, COOKIE_FILE + ".tmp", "port", "port.tmp", "lock"})
 """What a start writes before it knows whose directories these are."""
+_FILE_SYSTEM_FILES = frozenset({"lost+found"})
+"""What a new file system has of its own: a directory may be the root of one."""
 JOURNAL, LEDGER, ENTRIES = "journal", "ledger", "entries"
 """What a directory is for, as its cookie says. ENTRIES: one of the ledger directories without the index."""
 
@@ -187,13 +189,13 @@ def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:
             directory=paths.journal,
             role=JOURNAL,
             cookie=read_cookie(disk, paths.journal),
-            holds_data=not journal_is_unused(disk, paths.journal, _stored_names(disk, paths.journal)),
+            holds_data=not journal_is_unused(disk, paths.journal, stored_names(disk, paths.journal)),
         ),
         FoundDirectory(
             directory=paths.ledgers,
             role=LEDGER,
             cookie=read_cookie(disk, paths.ledgers),
-            holds_data=not ledgers_are_unused(disk, paths.ledgers, _stored_names(disk, paths.ledgers)),
+            holds_data=not ledgers_are_unused(disk, paths.ledgers, stored_names(disk, paths.ledgers)),
             missing=None if disk.exists(paths.mark) else paths.mark,
         ),
         *(_look_at_more(disk, paths, directory) for directory in paths.more),
@@ -215,8 +217,9 @@ def _has_entry_logs(disk: Disk, directory: Path) -> bool:
     return disk.exists(directory) and bool(numbers_of(disk, directory, SUFFIX))
 
 
-def _stored_names(disk: Disk, directory: Path) -> set[str]:
-    return set(disk.list(directory)) - START_UP_FILES
+def stored_names(disk: Disk, directory: Path) -> set[str]:
+    """What is in the directory that neither a start nor a new file system has put there. Blocks."""
+    return set(disk.list(directory)) - START_UP_FILES - _FILE_SYSTEM_FILES
 
 
 def _prepare(disk: Disk, ours: Cookie, config: StorageConfig, environment: Environment) -> None:

@@ -23,7 +23,8 @@ def check_types(config: type, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         wanted = next((each for each in (hints[name], *get_args(hints[name])) if each in NAMES), None)
         if wanted is not None and value is not None and not _is(value, wanted):
-            raise ConfigurationError(f"setting {name} must be {NAMES[wanted]}, got {value!r}")
+            too_large = " of at most 64 bits" if wanted is int and type(value) is int else ""
+            raise ConfigurationError(f"setting {name} must be {NAMES[wanted]}{too_large}, got {value!r:.80}")
 
 
 def _is(value: object, wanted: type) -> bool:
@@ -31,4 +32,4 @@ def _is(value: object, wanted: type) -> bool:
         # A whole number of any length is one for TOML and Python.
         return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]  # a number
     # A boolean is an integer to Python, but `port = true` is none to anybody else.
-    return type(value) is wanted
+    return type(value) is wanted and (wanted is not int or abs(value) < 2**63)  # type: ignore[arg-type]  # an int

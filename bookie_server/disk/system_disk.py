@@ -254,10 +254,15 @@ class SystemWorker(DiskWorker):
     async def close(self) -> None:
         if not self._ended:
             ended: asyncio.Future[None] = self._loop.create_future()
-            self.submit(lambda: None, lambda _result, _error: ended.set_result(None))
+
+            def end(_result: None, _error: LogStoreError | None) -> None:
+                if not ended.done():  # cancelled, by a signal while the bookie starts
+                    ended.set_result(None)
+
+            self.submit(lambda: None, end)
             self._jobs.put(None)
             await ended
-            self._thread.join()
+        self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -265,6 +270,14 @@ class SystemWorker(DiskWorker):
                 self._carry_out(job, self._finish_on_loop)
         finally:
             self._ended = True
+            self._loop.call_soon_threadsafe(self._refuse_rest)
+
+    def _refuse_rest(self) -> None:
+        """What was submitted before the loop saw that the thread has ended: each of its callers waits."""
+        while not self._jobs.empty():
+            job = self._jobs.get()
+            if job is not None:
+                self._finish(job, None, StorageClosedError(f"disk worker {self._thread.name} has stopped"))
 
     def _finish_on_loop(self, job: _Job, result: Any, error: LogStoreError | None) -> None:
         self._loop.call_soon_threadsafe(self._finish, job, result, error)

@@ -35,6 +35,9 @@ _RECORD_BYTES_MAX = 4 * 1024 * 1024
 _BRIEF_BYTES_MAX = 16 * 1024
 """A group that begins with no more is probably a lone append, whose latency is all that matters."""
 
+_ITEM_BYTES = 512
+"""Memory of what waits for the journal, in addition to its bytes: a fence has 8 of these, a barrier none."""
+
 _NEVER = sys.maxsize
 
 
@@ -103,6 +106,8 @@ class Journal:
         self._on_group_done = on_group
         self._queue: deque[_Item] = deque()
         self._scheduled = False
+        self._writing: list[_Item] = []
+        """What the worker has taken and not returned."""
         self._broken: LogStoreError | None = None
         self._fulls = 0
         """How often the worker has met a full disk; `_fulls_known`: how often the loop has heard of it."""
@@ -112,6 +117,8 @@ class Journal:
         self.durable = files.position
         """Every record before this position is durable; learned on the loop."""
         self.queued_bytes = 0
+        self._waiting = 0
+        """Items."""
         self.appended_bytes = 0
         """All that it was given since it was opened."""
         self.groups = 0
@@ -123,6 +130,11 @@ class Journal:
     def has_refused(self) -> bool:
         """Whether anything given to it may be missing, for a full disk that the loop has heard of."""
         return self._fulls_known > 0
+
+    @property
+    def occupied_bytes(self) -> int:
+        """Memory of what waits."""
+        return self.queued_bytes + _ITEM_BYTES * self._waiting
 
     def append_adds(
         self, lengths: Sequence[int], entries: Sequence[StoredEntry], on_durable: OnDurable | None
@@ -155,6 +167,7 @@ class Journal:
         self._append(_Item((), 0, on_durable, self._fulls_known))
 
     def _append(self, item: _Item) -> None:
+        self._waiting += 1
         self.queued_bytes += item.queued_bytes
         self.appended_bytes += item.queued_bytes
         self._queue.append(item)
@@ -166,14 +179,15 @@ class Journal:
             self._worker.submit(self._write_group, self._on_group, brief=brief)
 
     def _on_group(self, group: _Group | None, error: LogStoreError | None) -> None:
-        if group is None:  # the worker itself broke down
-            self._fail(error or StorageClosedError("the journal's worker has stopped"))
+        if group is None:
+            self._broke_down(error or StorageClosedError("the journal's worker has stopped"))
             return
         self.groups += 1
         self.durable = group.position
         self._fulls_known = group.fulls
         if group.error is not None and not isinstance(group.error, DiskFullError):
             self._fail(group.error)
+        self._waiting -= len(group.items)
         for item in group.items:
             self.queued_bytes -= item.queued_bytes
             if isinstance(item.content, _Blocks) and item.records_before <= group.written:
@@ -181,6 +195,17 @@ class Journal:
             if item.on_durable is not None:
                 item.on_durable(None if item.records_before <= group.written else group.error)
         self._on_group_done(group.error if isinstance(group.error, DiskFullError) else None)
+
+    def _broke_down(self, error: LogStoreError) -> None:
+        """The worker, which has returned no group: of what it was writing nothing is known."""
+        self._broken = self._broken or error
+        self._fail(error)
+        items, self._writing = [*self._writing, *self._take()], []
+        self._waiting -= len(items)
+        for item in items:
+            self.queued_bytes -= item.queued_bytes
+            if item.on_durable is not None:
+                item.on_durable(error)
 
     def _fail(self, error: LogStoreError) -> None:
         if self.failed is None:
@@ -191,7 +216,12 @@ class Journal:
 
     def _write_group(self) -> _Group:
         self._scheduled = False
-        items = self._take()
+        self._writing = self._take()
+        group = self._written(self._writing)
+        self._writing = []
+        return group
+
+    def _written(self, items: list[_Item]) -> _Group:
         if self._broken is not None:
             return self._group(items, -1, self._broken)
         refused = self._refuse_late(items)

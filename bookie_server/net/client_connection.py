@@ -70,6 +70,9 @@ class Host(Protocol):
     @property
     def answer_budget(self) -> AnswerBudget: ...
 
+    @property
+    def stopping(self) -> bool: ...
+
     def admit(self, connection: ClientConnection) -> bool:
         """Whether there is room for another connection from this peer."""
 
@@ -122,6 +125,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._out_bytes = 0
         self._flush_due = False
         self._receiving = False
+        self._deferred: bytes | None = None
+        """Frames that came while it was held until the storage has room."""
         self._unsent = 0
         self._written = self._taken = 0
         self._large: deque[tuple[int, int]] = deque()
@@ -145,13 +150,25 @@ class ClientConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_received = self._loop.time()
         self._buffer.received(nbytes)
-        self._receiving = True
         try:
             block = self._buffer.block()
-            if block is None:
-                if self._buffer.waits:
-                    self.hold(PauseReason.BUDGET)
-                return
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        if block is None:
+            if self._buffer.waits:
+                self.hold(PauseReason.BUDGET)
+        elif PauseReason.ROOM in self._holds and self._transport is not None:
+            # uvloop begins to read after `connection_made`, also what that has paused.
+            self._deferred = block
+            self._transport.pause_reading()
+        else:
+            self._serve(block)
+
+    def _serve(self, block: bytes) -> None:
+        """The frames that the buffer has given out, and what follows from them."""
+        self._receiving = True
+        try:
             consumed = self._take(block)
             self._buffer.keep(block, consumed)
             if self._buffer.waits:
@@ -159,22 +176,26 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.has_spoken = True
             self.frame_started = self.last_received
         except ProtocolError as error:
-            self._host.report_bad_peer(self.address, error)
-            self.abort()
+            self._refuse(error)
         finally:
             self._receiving = False
         if self._out:
             self._flush()
         self._hold_if_overloaded()
 
+    def _refuse(self, error: ProtocolError) -> None:
+        self._host.report_bad_peer(self.address, error)
+        self.abort()
+
     def eof_received(self) -> None:
         """A peer that half-closes is closed; adds accepted before are stored all the same."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._deferred = None
         self._buffer.close()
         self._out.clear()
-        self._reads.close()
+        self._reads.close(cancel=self._host.stopping)
         for waiter in self._waiters:
             self.service.watchers.cancel(waiter)
         self._waiters.clear()
@@ -273,6 +294,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         if had and not self._holds and self._transport is not None and not self._transport.is_closing():
             # The pause was ours: it must not count against the peer's frame.
             self.frame_started = self.last_received = self._loop.time()
+            if self._deferred is None:
+                self._transport.resume_reading()
+            else:
+                self._loop.call_soon(self._serve_deferred)
+
+    def _serve_deferred(self) -> None:
+        block = self._deferred
+        if block is None or self._holds or self.closed or self._transport is None:
+            return
+        self._deferred = None
+        self._serve(block)
+        if not self._holds and not self._transport.is_closing():
             self._transport.resume_reading()
 
     @property

@@ -66,6 +66,11 @@ class Connections:
 
     # ---- what a connection asks (connection.Host)
 
+    @property
+    def stopping(self) -> bool:
+        """No more requests are accepted."""
+        return self._stopping
+
     def admit(self, connection: ClientConnection) -> bool:
         """Whether there is room for another connection from this peer."""
         address = connection.address
@@ -80,6 +85,9 @@ class Connections:
         self._per_address[address] += 1
         self._open[connection] = None
         self._all_gone.clear()
+        if self._room is not None:
+            # Peers that give up and come again would each bring one more read's worth of adds.
+            connection.hold(PauseReason.ROOM)
         return True
 
     def gone(self, connection: ClientConnection) -> None:

@@ -108,14 +108,19 @@ class ReadQueue:
             self._on_running(1)
             task.add_done_callback(self._finished)
 
-    def close(self) -> None:
-        """The connection is closed: drop the reads."""
+    def close(self, *, cancel: bool) -> None:
+        """The connection is closed: drop the reads that wait.
+
+        Those that run keep their slots to their end, because the disk does their work all the same: peers that give up
+        and come again would have any number of them under way. `cancel`: not when the bookie stops.
+        """
         self._closed = True
         self._waiting.clear()
         self._urgent.clear()
         self._slots.forget(self)
-        for task in self._running:
-            task.cancel()
+        if cancel:
+            for task in self._running:
+                task.cancel()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

@@ -241,9 +241,8 @@ class LedgerStorage(StorageReads):
         """
         if not adds or self._refused(partial(on_durable, adds)):
             return
-        shortage = self._upkeep.exhausted
-        if shortage is not None and self._caches.active.size >= self._config.write_cache_bytes_max:
-            # The journal would refuse them after the cache has taken them, and the cache cannot be flushed.
+        shortage = self._upkeep.overflow
+        if shortage is not None:
             self._loop.call_soon(on_durable, adds, shortage.copy())
             return
         keyless, put = self._keyless, self._caches.active.put
@@ -461,10 +460,9 @@ class LedgerStorage(StorageReads):
         """False while `wait_for_room` would wait: stop reading from connections.
 
         While a full disk holds up the checkpoint, normal adds are refused (`writable` is false), and fences,
-        reads and recovery adds must not wait for it: what they need is bounded by the journal's reserve, and once that
-        is spent `add` refuses what the active half of the cache has no capacity for.
+        reads and recovery adds must not wait for it: `add` refuses what the active half of the cache may not take.
         """
-        if self._journal.queued_bytes >= self._config.journal_queue_bytes_max:
+        if self._journal.occupied_bytes >= self._config.journal_queue_bytes_max:
             return False
         return self._caches.active.size < self._config.write_cache_bytes_max or self._upkeep.held_up
 
@@ -666,9 +664,11 @@ class LedgerStorage(StorageReads):
     async def _stop(self) -> None:
         await self._upkeep.close()
         await self._reader.close()
-        await self._journal_worker.run(self._parts.files.close)
+        with suppress(StorageClosedError):  # a worker that broke down has left its files as they are
+            await self._journal_worker.run(self._parts.files.close)
         await self._journal_worker.close()
-        await self._storage_worker.run(self._parts.close_storage)
+        with suppress(StorageClosedError):
+            await self._storage_worker.run(self._parts.close_storage)
         await self._storage_worker.close()
 
     def _fail(self, error: Exception) -> None:

@@ -100,9 +100,18 @@ class StorageMaintenance:
         return self._jobs_stored
 
     @property
-    def exhausted(self) -> DiskFullError | None:
-        """The error for lack of space while a full disk keeps checkpoint and journal from going on."""
-        return self._full if self._journal_full else None
+    def overflow(self) -> DiskFullError | None:
+        """The error for lack of space while a full disk holds up the checkpoint and the cache may take no more.
+
+        Beyond its size the active half takes what the journal's current file and its spare one have space for. A
+        journal that has met the full disk, too, would refuse what the cache has taken; one on a disk of its own would
+        take everything, and a start would have to replay it.
+        """
+        if self._full is None:
+            return None
+        beyond = 0 if self._journal_full else 2 * self._config.journal_segment_bytes
+        size_max = self._config.write_cache_bytes_max + beyond
+        return self._full if self._parts.caches.active.size >= size_max else None
 
     async def start(self) -> None:
         await self.check_disk()

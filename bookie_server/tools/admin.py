@@ -123,6 +123,12 @@ async def _next(rows: AsyncIterator[Row]) -> Row | None:
     return await anext(rows, None)
 
 
+def require_unused_directories(config: StorageConfig) -> None:
+    """What `format_directories` refuses before it asks the store, for a question that is asked first."""
+    with exclusively(SystemDisk(), config):
+        pass
+
+
 def format_directories(metadata: str, config: StorageConfig, *, force: bool) -> str:
     """Give up what a stopped bookie stores; one line that says so."""
     disk = SystemDisk()

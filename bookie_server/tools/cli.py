@@ -289,6 +289,10 @@ def read_ledger(
     from ledger.printing import print_stream
 
     offline = data is not None or journal_dir is not None or bool(ledger_dir)
+    if offline and only is not None:
+        raise ConfigurationError(
+            f"--bookie {only} does not go with directories, which are those of one bookie: give --metadata alone"
+        )
     if metadata and not offline:
         from bookie_server.tools.admin import live_ledger_rows
 
@@ -422,13 +426,13 @@ def format_bookie(
     ] = False,
 ) -> None:
     """Delete all data and the cookie of a stopped bookie."""
-    from bookie_server.tools.admin import format_directories
+    from bookie_server.tools.admin import format_directories, require_unused_directories
 
     storage = storage_of(data, journal_dir, ledger_dir, lost=lost_ledger_dir)
     where = " and ".join(map(str, (storage.journal_directory, *storage.ledger_directories)))
-    question = f"Delete what a bookie stores in {where}?"
     if not yes:
-        require_yes(question)
+        require_unused_directories(storage)
+        require_yes(f"Delete what a bookie stores in {where}?")
     print(format_directories(metadata, storage, force=force))
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bookie_server.control.messages import SOCKET_NAME
-from bookie_server.cookie import COOKIE_FILE, START_UP_FILES, read_cookie, roles
+from bookie_server.cookie import COOKIE_FILE, START_UP_FILES, read_cookie, roles, stored_names
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import BookieInUseError, CookieMismatchError
 from bookie_server.journal.files import NEXT_FILE, SPARE_FILE
@@ -44,7 +44,7 @@ def require_identified(disk: Disk, config: StorageConfig) -> None:
     An interrupted first start makes the cookies first, an interrupted format removes them last.
     """
     for _, directory in roles(config):
-        names = sorted(set(disk.list(directory)) - START_UP_FILES)
+        names = sorted(stored_names(disk, directory))
         if names and read_cookie(disk, directory) is None:
             raise CookieMismatchError(
                 f"{directory} holds {named(names)} and has no cookie ({COOKIE_FILE}), so it cannot be determined "

@@ -38,6 +38,8 @@ class LiveLedger:
         self._only = only
         self._digester = make_digester(metadata.digest_type, metadata.password)
         self._links: dict[BookieId, AdminConnection] = {}
+        self._unavailable: set[BookieId] = set()
+        """Did not answer, and is asked after the others: a hung bookie costs one time limit, not one an entry."""
         self._stack = AsyncExitStack()
 
     async def rows(self, first: int, last: int) -> AsyncGenerator[Row, None]:
@@ -59,10 +61,12 @@ class LiveLedger:
         """None if every bookie asked says that it does not have the entry."""
         reasons: list[str] = []
         missing = 0
-        for bookie_id in self._holders(entry_id):
+        for bookie_id in sorted(self._holders(entry_id), key=self._unavailable.__contains__):
             try:
                 found = await self._read(bookie_id, entry_id)
             except (BookieUnavailableError, DigestMismatchError) as error:
+                if isinstance(error, BookieUnavailableError):
+                    self._unavailable.add(bookie_id)
                 reasons.append(str(error))
                 continue
             if isinstance(found, Status):

@@ -37,6 +37,11 @@ def ask_running(config: StorageConfig, request: Request) -> Any:
                 link.connect(address)
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
             return None  # a bookie that was killed leaves its socket
+        except OSError as error:
+            # Of another user's bookie, or one that has hung while many commands ask it.
+            raise BookieUnavailableError(
+                f"cannot connect to the bookie at {directory / SOCKET_NAME}: {error.strerror or error}"
+            ) from error
         try:
             link.sendall(encode_request(request))
             with link.makefile("rb") as answers:

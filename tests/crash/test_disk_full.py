@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bookie_server.errors import DiskFullError
+from bookie_server.storage.entry_logs.entry_log import EntryLogWriter
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from tests.helpers.bookie.storage import (
@@ -259,6 +260,36 @@ def test_recovery_adds_that_a_full_disk_refuses_take_bounded_memory() -> None:
         await storage.check_disk()
         assert await add_one(storage, state, 2000)
         for entry_id in (0, *taken, 2000):
+            assert await storage.read(state, entry_id) is not None
+        await storage.close()
+
+    run(main())
+
+
+def test_recovery_adds_take_bounded_memory_while_only_the_ledger_disk_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The journal, on a disk of its own, would take them without end."""
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no space left", path=HOME)
+
+    async def main() -> None:
+        disk, cache_bytes, segment_bytes = new_disk(), 64 * 1024, 256 * 1024
+        storage = await open_storage(
+            HOME, disk, write_cache_bytes_max=cache_bytes, journal_segment_bytes=segment_bytes
+        )
+        state = storage.create_ledger(1, KEY)
+        with monkeypatch.context() as patched:
+            patched.setattr(EntryLogWriter, "append", full)
+            taken = [entry_id for entry_id in range(2000) if await add_one(storage, state, entry_id)]
+            assert storage.bytes_pending < 3 * cache_bytes + 2 * segment_bytes
+            assert storage.has_room
+            await fence(storage, state)
+        await storage.check_disk()
+        assert storage.writable
+        assert await add_one(storage, state, 2000)
+        for entry_id in (*taken, 2000):
             assert await storage.read(state, entry_id) is not None
         await storage.close()
 

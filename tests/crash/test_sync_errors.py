@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk import system_disk
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFailedError
+from bookie_server.journal.files import JournalFiles
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.errors import LogStoreError
 from tests.helpers.bookie.storage import KEY, add, add_run, found_ids, open_storage, run_of
@@ -154,3 +156,34 @@ async def _other_work(storage: LedgerStorage, work: str) -> None:
         await storage.clear_limbo()
     else:
         await storage.remove_dead_logs()
+
+
+@pytest.mark.parametrize("brief_s_max", [-1.0, 1000.0], ids=["in its thread", "on the loop"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_journal_that_breaks_down_ends_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brief_s_max: float
+) -> None:
+    """All that wait for it hear of that, so the bookie can stop: a checkpoint, and what was queued behind it."""
+
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(system_disk, "BRIEF_S_MAX", brief_s_max)
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(10))
+        with monkeypatch.context() as patched:
+            patched.setattr(JournalFiles, "write", broken)
+            storage._upkeep.flush()
+            async with asyncio.timeout(30):
+                with pytest.raises(LogStoreError):
+                    await add(storage, state, range(10, 20))
+                assert storage.failed is not None
+                await storage.close()
+        storage = await open_storage(tmp_path)
+        assert await found_ids(storage, 1, 20) == list(range(10))
+        await storage.close()
+
+    asyncio.run(main())

@@ -200,9 +200,12 @@ def options_of(command: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _metavar(parameter: Any) -> str:
-    if parameter.metavar or not isinstance(parameter.default, Enum):
-        return parameter.metavar or "N"
-    return "\\|".join(str(each.value) for each in type(parameter.default))
+    if parameter.metavar:
+        return str(parameter.metavar)
+    kind = parameter.type_descriptor.annotation
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "\\|".join(str(each.value) for each in kind)
+    return "TEXT" if kind is str else "N"
 
 
 def _shown(parameter: Any) -> str:

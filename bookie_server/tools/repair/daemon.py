@@ -22,22 +22,25 @@ def run(metadata: str, config: RepairConfig, log_level: str) -> int:
 
 async def _serve(metadata: str, config: RepairConfig) -> int:
     loop = asyncio.get_running_loop()
+    work = loop.create_task(_work(metadata, config))
+    # Before the store has responded: a service that is stopped then has not failed either.
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, work.cancel)
+    await asyncio.wait([work])
+    if not work.cancelled():
+        work.result()
+    return DONE
+
+
+async def _work(metadata: str, config: RepairConfig) -> None:
     environment = SystemEnvironment()
     store = await open_store(metadata)
     try:
-        work = loop.create_task(
-            run_autorecovery(
-                store,
-                environment,
-                config,
-                on_ready=lambda: tell(f"autorecovery {process_name(environment)} is ready"),
-            )
+        await run_autorecovery(
+            store,
+            environment,
+            config,
+            on_ready=lambda: tell(f"autorecovery {process_name(environment)} is ready"),
         )
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, work.cancel)
-        await asyncio.wait([work])
-        if not work.cancelled():
-            work.result()
-        return DONE
     finally:
         await store.close()

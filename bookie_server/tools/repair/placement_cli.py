@@ -12,6 +12,7 @@ import typer
 
 from bookie_server.tools.options import MetadataOption, Output, OutputOption
 from bookie_server.tools.repair.cli import say
+from ledger.errors import ConfigurationError
 
 ExcludeOption = Annotated[
     list[str] | None, typer.Option(help="Bookie to leave out; may be repeated.", metavar="ID")
@@ -61,6 +62,10 @@ def placement(
     from ledger.model import QuorumSizes
     from ledger.printing import print_facts, print_json, print_table, with_words
 
+    if ledgers and exclude:
+        raise ConfigurationError(
+            f"--exclude {exclude[0]} does not go with --ledgers, which checks the ledgers that there are: leave out one"
+        )
     mapping = None if rack_mapping is None else str(rack_mapping)
     flags = {"mapping_file": mapping, "racks_min": racks, "zones_min": zones, "enforce": enforce}
     settings = make_placement_config(read_settings(config) if config is not None else {}, flags)

@@ -32,7 +32,7 @@ from ledger.model import BookieId, BookieInfo, check_bookie_id
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.processes.bookie import SMALL_FILES
-from tests.helpers.processes.ports import free_ports, own_ports
+from tests.helpers.processes.ports import free_ports, ports_to_choose, range_text
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +53,7 @@ def server_on(
             "metadata": store.uri,
             "data": str(directory),
             "port": 0,
-            "port_range": f"{own_ports()[0]}-{own_ports()[-1]}",
+            "port_range": range_text(ports_to_choose()),
             "storage": SMALL_FILES,
             **settings,
         },
@@ -72,7 +72,7 @@ def test_a_bookie_without_a_port_passes_over_those_that_are_taken(tmp_path: Path
     async def scenario() -> None:
         environment = SystemEnvironment()
         environment.rng.seed(7)
-        first, second, third, *_ = ports_to_try(random.Random(7), own_ports())
+        first, second, third, *_ = ports_to_try(random.Random(7), ports_to_choose())
         async with cluster("ports") as store:
             with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", second)):
                 server = server_on(tmp_path, store, environment=environment)

@@ -62,17 +62,18 @@ def test_sigint_stops_as_sigterm_does(bookie: BookieProcess) -> None:
     assert (code, errors) == (0, "")
 
 
+@pytest.mark.parametrize("verb", ["start", "autorecovery"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_start_that_waits_for_its_metadata_store_can_be_stopped(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, number: signal.Signals, verb: str
 ) -> None:
     """A ZooKeeper that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"zk://127.0.0.1:{silent.getsockname()[1]}/ledgers"
         starting = subprocess.Popen(
             [
-                *(sys.executable, "-m", "bookie_server", "start", "--port", "0"),
-                *("--metadata", address, "--data", str(tmp_path / "bookie")),
+                *(sys.executable, "-m", "bookie_server", verb, "--metadata", address),
+                *(("--port", "0", "--data", str(tmp_path / "bookie")) if verb == "start" else ()),
             ],
             cwd=ROOT,
             stdout=subprocess.PIPE,

@@ -108,6 +108,10 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"ledger_dir": ["/a", "/b", "/a"]}, "two of them are /a"),
         ({"gc_interval_s": float("nan")}, "setting gc_interval_s must be a number, got nan"),
         ({"gc_interval_s": 10**400}, "setting gc_interval_s must be a number, got 1000"),
+        (
+            {"limits": {"reads_max": 10**400}},
+            "setting reads_max must be a whole number of at most 64 bits, got 1000",
+        ),
         ({"limits": {"idle_s": "long"}}, "setting idle_s must be a number, got 'long'"),
         ({"storage": {"limbo_on_damage": 1}}, "setting limbo_on_damage must be true or false, got 1"),
         ({"storage": {"write_cache_bytes_max": -5}}, "write_cache_bytes_max must be above 0, got -5"),

@@ -14,6 +14,7 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import CookieMismatchError, DirectoryInUseError, DiskFailedError, DiskFullError
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.storage_paths import StoragePaths
+from bookie_server.tools.formatting import require_identified
 from bookie_server.tools.stopped_bookie import exclusively
 from dlog.testing.disk.disk import SimulatedDisk
 from tests.helpers.bookie.storage import small_config
@@ -43,6 +44,19 @@ def listed(disk: SimulatedDisk, directory: Path) -> list[str]:
     cookie = read_cookie(disk, directory)
     assert cookie is not None
     return [Path(each).name for each in cookie.ledger_dirs]
+
+
+def test_a_directory_may_be_the_root_of_a_new_file_system() -> None:
+    """Of ext4, which has one of its own there."""
+
+    async def main() -> None:
+        disk, known = new_disk(), await new_known()
+        for each in (CONFIG.journal_directory, CONFIG.ledger_directory):
+            disk.make_directory(each / "lost+found")
+        require_identified(disk, CONFIG)
+        await started(disk, known, CONFIG)
+
+    run_virtual(main())
 
 
 def test_a_directory_may_be_added_while_another_one_is_full() -> None:

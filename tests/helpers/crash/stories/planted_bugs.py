@@ -265,7 +265,7 @@ BUGS = (
     _bug(
         "journal-goes-on-after-an-error",
         "After an error the journal writes nothing more.",
-        edit("bookie_server.journal.writer:Journal._write_group", ("self._broken = error", "pass")),
+        edit("bookie_server.journal.writer:Journal._written", ("self._broken = error", "pass")),
     ),
     _bug(
         "queued-before-a-full-disk-was-known",

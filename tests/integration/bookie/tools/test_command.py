@@ -46,6 +46,15 @@ def test_help_loads_nothing_heavy() -> None:
         (["info", "127.0.0.1:99999"], "1..65535"),
         (["info", "--data", "/nowhere"], "/nowhere/journal does not exist: give the directories"),
         (["read-ledger", "1", "--data", "/nowhere"], "/nowhere/journal does not exist"),
+        (
+            ["read-ledger", "1", "--data", "/nowhere", "--bookie", "b"],
+            "--bookie b does not go with directories",
+        ),
+        (
+            ["placement", "--metadata", "memory:x", "--ledgers", "--exclude", "b"],
+            "--exclude b does not go with",
+        ),
+        (["start", "--metadata", "memory:x", "--data", "/nowhere", "--http-host", "::1"], "http_port"),
         (["read-journal", "--data", "/nowhere"], "/nowhere/journal does not exist"),
         (["format", "--metadata", "memory:x", "--data", "", "--yes", "--force"], "--data is empty"),
         (["start", "--metadata", "memory:x", "--data", ""], "--data is empty"),

@@ -9,6 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bookie_server.cookie import COOKIE_FILE
+from bookie_server.disk.directory_lock import lock_directories
+from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.cli import app
 from ledger.errors import RecordNotFoundError
 from ledger.metadata.drivers import open_store
@@ -82,6 +85,19 @@ def test_a_format_that_is_declined_says_that_nothing_was_changed(cluster: str, t
     declined = CliRunner().invoke(app, command, input="n\n")
     assert (declined.exit_code, declined.stderr) == (1, "nothing was changed\n")
     assert names_in(data) == before
+
+
+def test_directories_in_use_are_refused_before_the_question(cluster: str, tmp_path: Path) -> None:
+    data = tmp_path / "bookie"
+    config = StorageConfig(journal_directory=data / "journal", ledger_directory=data / "ledgers")
+    locks = lock_directories(SystemDisk(), config)
+    try:
+        refused = CliRunner().invoke(app, ["format", "--metadata", cluster, "--data", str(data)], input="y\n")
+    finally:
+        for each in locks:
+            each.release()
+    assert refused.exit_code == 1
+    assert refused.stdout == "" and "is used by another process" in refused.stderr
 
 
 def test_another_clusters_store_cannot_clear_a_bookie(cluster: str, tmp_path: Path) -> None:

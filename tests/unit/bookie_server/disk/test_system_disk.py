@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bookie_server.disk.freed_space import STEP_BYTES
-from bookie_server.disk.system_disk import SystemDisk
+from bookie_server.disk.system_disk import SystemDisk, SystemWorker
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
 from tests.helpers.bookie.open_files import removed_and_open
 from tests.helpers.bookie.storage import open_storage
@@ -263,3 +264,51 @@ def test_directories_are_opened_by_one_storage_only(tmp_path: Path) -> None:
         await storage.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_waits_for_a_worker_that_breaks_down_is_refused(tmp_path: Path) -> None:
+    def broken() -> None:
+        raise MemoryError
+
+    async def main() -> None:
+        worker = SystemDisk().worker("test")
+        gate = threading.Event()
+        jobs = [asyncio.create_task(worker.run(each)) for each in (gate.wait, broken, lambda: None)]
+        await asyncio.sleep(0)
+        gate.set()
+        async with asyncio.timeout(30):
+            done = await asyncio.gather(*jobs, return_exceptions=True)
+            await worker.close()
+        assert list(map(type, done)) == [bool, DiskFailedError, StorageClosedError]
+
+    asyncio.run(main())
+
+
+def test_what_is_submitted_while_a_worker_closes_is_done_or_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = SystemDisk().worker("test")
+        closing = asyncio.create_task(worker.close())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            with pytest.raises(StorageClosedError):
+                await worker.run(lambda: None)
+            await closing
+
+    asyncio.run(main())
+
+
+async def test_a_close_that_is_cancelled_ends_the_thread_without_an_error() -> None:
+    loop = asyncio.get_running_loop()
+    reported: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    worker, going_on = SystemWorker("slow"), threading.Event()
+    worker.submit(going_on.wait, lambda _result, _error: None)
+    closing = asyncio.create_task(worker.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    going_on.set()
+    await asyncio.to_thread(worker._thread.join, 10)
+    await asyncio.sleep(0)
+    assert not worker._thread.is_alive() and reported == []

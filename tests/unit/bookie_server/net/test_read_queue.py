@@ -93,7 +93,7 @@ def test_reads_wait_while_answers_are_not_taken() -> None:
     asyncio.run(scenario())
 
 
-def test_a_closed_connection_gives_its_slots_back() -> None:
+def test_a_closed_connection_gives_its_slots_back_when_its_reads_have_ended() -> None:
     async def scenario() -> None:
         gate, slots = Gate(), ReadSlots(1)
         leaving, staying = queue(slots), queue(slots)
@@ -101,11 +101,28 @@ def test_a_closed_connection_gives_its_slots_back() -> None:
         leaving.submit(gate.read("a2"))
         staying.submit(gate.read("b"))
         await settle()
-        leaving.close()
+        leaving.close(cancel=False)
+        await settle()
+        assert gate.running == ["a1"]
+        await gate.let_through("a1")
+        assert gate.running == ["b"]
+        await gate.let_through("b")
+        assert not staying.busy
+
+    asyncio.run(scenario())
+
+
+def test_a_bookie_that_stops_waits_for_no_read() -> None:
+    async def scenario() -> None:
+        gate, slots = Gate(), ReadSlots(1)
+        leaving, staying = queue(slots), queue(slots)
+        leaving.submit(gate.read("a"))
+        staying.submit(gate.read("b"))
+        await settle()
+        leaving.close(cancel=True)
         await settle()
         assert gate.running[-1] == "b"
         await gate.let_through("b")
-        assert not staying.busy
 
     asyncio.run(scenario())
 

@@ -1,0 +1,149 @@
+"""Connections of one bookie while its storage has no room, or its disk hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bookie_server.config import Limits
+from bookie_server.net.connections import Connections
+from bookie_server.protocol.long_poll import LacWatchers
+from bookie_server.protocol.service import BookieService
+from bookie_server.storage.entry_logs.format import Block
+from ledger.environment import SystemEnvironment
+from tests.helpers.bookie.entries import add, fence, read
+from tests.helpers.bookie.storage import open_storage
+from tests.helpers.fuzz.targets.bookie import PeerTransport, feed, settled
+
+_QUEUE_BYTES = 256 * 1024
+_LEDGER = 4
+
+
+@asynccontextmanager
+async def _hanging_journal(directory: Path) -> AsyncIterator[tuple[Connections, threading.Event]]:
+    """The connections, and what lets the journal go on."""
+    storage = await open_storage(directory, journal_queue_bytes_max=_QUEUE_BYTES, single_write_bytes_min=0)
+    host = Connections(Limits(), BookieService(storage, LacWatchers(100, 1.0), SystemEnvironment()))
+    gate = threading.Event()
+    storage._journal_worker.submit(gate.wait, lambda *_: None)
+    try:
+        yield host, gate
+    finally:
+        gate.set()
+        host.abort()
+        await storage.close()
+
+
+def _adds(first: int) -> bytes:
+    return b"".join(add(_LEDGER, first + each, bytes(4000)) for each in range(50))
+
+
+def test_peers_that_come_again_and_again_add_nothing_while_there_is_no_room(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _hanging_journal(tmp_path) as (host, _):
+            storage = host.service.storage
+            for first in range(0, 5000, 50):
+                connection, transport = host.make(), PeerTransport()
+                connection.connection_made(transport)
+                feed(connection, transport, _adds(first))
+                connection.connection_lost(None)
+            assert not storage.has_room
+            assert storage.counts().journal_queued_bytes < 2 * _QUEUE_BYTES
+
+    asyncio.run(main())
+
+
+def test_fences_that_wait_for_the_journal_take_room(tmp_path: Path) -> None:
+    """Each has a few bytes, and occupies many more."""
+
+    async def main() -> None:
+        async with _hanging_journal(tmp_path) as (host, _):
+            for first in range(0, 5000, 100):
+                connection, transport = host.make(), PeerTransport()
+                connection.connection_made(transport)
+                feed(connection, transport, b"".join(fence(first + each) for each in range(100)))
+                connection.connection_lost(None)
+            assert not host.service.storage.has_room
+            assert host.service.ledger(1) is not None
+            assert host.service.ledger(2000) is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("reads_all_the_same", [False, True])
+def test_a_peer_that_comes_while_there_is_no_room_is_served_later(
+    tmp_path: Path, reads_all_the_same: bool
+) -> None:
+    """As uvloop does, which begins to read after `connection_made`."""
+
+    async def main() -> None:
+        async with _hanging_journal(tmp_path) as (host, gate):
+            first, transport = host.make(), PeerTransport()
+            first.connection_made(transport)
+            feed(first, transport, _adds(0) + _adds(50))
+            assert not host.service.storage.has_room
+            other, its_transport = host.make(), PeerTransport()
+            other.connection_made(its_transport)
+            its_transport.reading = reads_all_the_same
+            request = add(_LEDGER + 1, 0)
+            feed(other, its_transport, request)
+            assert not its_transport.reading
+            assert host.service.ledger(_LEDGER + 1) is None
+            gate.set()
+            async with asyncio.timeout(20):
+                while not its_transport.reading:  # noqa: ASYNC110 - it reports no event
+                    await asyncio.sleep(0.01)
+            if not reads_all_the_same:
+                feed(other, its_transport, request)
+            await settled(other)
+            assert len(its_transport.sent) == 1
+
+    asyncio.run(main())
+
+
+def test_peers_that_come_again_and_again_read_no_more_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the disk was asked for it does, also for connections that are closed by then."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path, read_cache_bytes_max=0)
+        limits = Limits()
+        host = Connections(limits, BookieService(storage, LacWatchers(100, 1.0), SystemEnvironment()))
+        writer, transport = host.make(), PeerTransport()
+        writer.connection_made(transport)
+        feed(writer, transport, add(_LEDGER, 0))
+        await settled(writer)
+        await storage.checkpoint()
+        lane = storage._reader._lanes[_LEDGER % len(storage._reader._lanes)]
+        gate, reads, load = threading.Event(), list[int](), lane.load
+
+        def counted(ledger_id: int, entry_id: int, ahead_bytes: int) -> list[Block]:
+            reads.append(entry_id)
+            return load(ledger_id, entry_id, ahead_bytes)
+
+        monkeypatch.setattr(lane, "load", counted)
+        lane.worker.submit(gate.wait, lambda *_: None)
+        for _ in range(200):
+            reader, transport = host.make(), PeerTransport()
+            reader.connection_made(transport)
+            feed(reader, transport, read(_LEDGER, 0))
+            await asyncio.sleep(0)
+            reader.connection_lost(None)
+        last, transport = host.make(), PeerTransport()
+        last.connection_made(transport)
+        feed(last, transport, read(_LEDGER, 0))
+        gate.set()
+        async with asyncio.timeout(20):
+            await settled(last)
+        assert len(transport.sent) > 0
+        assert len(reads) <= limits.reads_max + 1
+        host.abort()
+        await storage.close()
+
+    asyncio.run(main())
