@@ -34,7 +34,7 @@ from dlog.inspection.history import HistoryEvent, history
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.inspection.overview import Overview, overview
 from dlog.inspection.unsealed import with_own_seals
-from dlog.inspection.verify import Progress, verify
+from dlog.inspection.verify import Progress, UncheckedLedger, verify
 from dlog.log_retention import LogRetention, RetentionPlan
 from dlog.metadata.log_properties import LogProperties
 from dlog.metadata.store import LogMetadataStore
@@ -189,8 +189,9 @@ class LogClient:
 
         Writers are closed first: each waits for the outcome of every append it has accepted (`LogWriter.close`).
         Bookies that are behind get up to 10 s, while they answer, to store their copies; what they lack is marked for
-        repair. If cancelled, appends in flight end indeterminate and those not sent are aborted; everything is closed
-        all the same. An `open_writer` that is under way ends with ConfigurationError.
+        repair, for which the metadata store gets as much. If cancelled, appends in flight end indeterminate and those
+        not sent are aborted; everything is closed all the same. An `open_writer` that is under way ends with
+        ConfigurationError.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
@@ -198,7 +199,7 @@ class LogClient:
         failures: list[AppendsFailedError] = []
         try:
             await asyncio.gather(*(_close(writer, failures) for writer in self._writers))
-            await self.ledgers.late_copies.settle()
+            await self.ledgers.settle()
         except asyncio.CancelledError:
             await self._released()
             raise
@@ -224,7 +225,7 @@ class LogClient:
             opening.reschedule(asyncio.get_running_loop().time())
         for writer in list(self._writers):
             writer.abort()
-        self.ledgers.late_copies.give_up()  # `close` has waited, or was cancelled
+        self.ledgers.hurry()  # `close` has waited, or was cancelled
         errors: list[Exception] = []
         for close in (
             *(reader.close for reader in list(self._readers)),
@@ -542,16 +543,18 @@ class LogClient:
         """
         return await history(self, log)
 
-    async def verify(self, log: str, *, on_progress: Progress | None = None) -> Sequence[LedgerCopies]:
+    async def verify(
+        self, log: str, *, on_progress: Progress | None = None
+    ) -> Sequence[LedgerCopies | UncheckedLedger]:
         """Read every copy of every entry from the bookie that should have it; returns what was found, by ledger.
 
+        Of a ledger that is lost, or open while too few bookies respond, it is why nothing could be checked.
         `on_progress` is called, in the thread of the client's loop, with the number of entries that were just checked.
         It reads the whole log, on each bookie.
 
         Raises:
             LogNotFoundError: no such log, or it is being deleted.
-            DataLossError: a listed ledger does not exist.
-            ReadError: too few bookies respond to determine the last readable entry of the open ledger.
+            HistoryPageError: a part of the list is lost.
         """
         if on_progress is not None and not callable(on_progress):
             raise ConfigurationError(f"on_progress must be a function or None, got {on_progress!r}")
@@ -564,7 +567,7 @@ class LogClient:
             InvalidNameError: `message_id` is not a valid message id.
             LogNotFoundError: no such log, or it is being deleted.
             UnknownPositionError: the id is above every ledger of the log.
-            LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+            DataLossError: the listed ledger of the id does not exist, or its metadata is damaged.
             ReadError, EntryNotFoundError, DataLossError: the entry is confirmed, and no copy can be read.
             EntryFormatError: the entry cannot be decoded.
         """

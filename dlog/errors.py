@@ -141,7 +141,8 @@ class RotationFailedError(UnavailableError):
 
 
 class StagingBarredError(UnavailableError):
-    """A sink's ledgers have ids that the log no longer accepts; nothing was published. Write the batch again."""
+    """A sink's ledgers have ids that the log no longer accepts, or were deleted; nothing was published. Write the batch
+    again."""
 
     log: str
     batch: int | None = None

@@ -132,7 +132,7 @@ class LogRetention:
             return RetentionPlan(kept_by=rule)
         goes = await listed.totals_below(cut.floor)
         return RetentionPlan(
-            before=MessageId(cut.floor, 0, 0),
+            before=MessageId(min(cut.floor, kept), 0, 0),  # above that it is after a page that is lost
             ledgers=goes.ledgers,
             messages=goes.messages,
             uncounted=goes.uncounted,

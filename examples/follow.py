@@ -1,4 +1,4 @@
-"""Follow a log while another task appends to it: the asyncio face, in one process.
+"""Follow a log while another task appends to it: the asyncio API, in one process.
 
     python examples/follow.py DIRECTORY
 

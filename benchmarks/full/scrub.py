@@ -71,18 +71,20 @@ async def _append(
 
 async def _scrubbed_rate(bookie: Path) -> float:
     """MB of blocks a second, over a whole pass."""
-    await _scrub(bookie)
+    if errors := await _scrub(bookie):
+        raise RuntimeError(f"the scrubber of {bookie} made no pass: {errors}")
     found = decode_scrub_record(SystemDisk().read_file(bookie / "ledgers" / "scrub-record")).last
     assert found is not None and found.ended_ms is not None
     return found.block_bytes / max(1, found.ended_ms - found.began_ms) / 1e3
 
 
-async def _scrub(bookie: Path) -> None:
-    """Have the bookie's scrubber make a pass; until that is complete, or the bookie has ended."""
+async def _scrub(bookie: Path) -> str:
+    """Have the bookie's scrubber make a pass; until that is complete, or the bookie has ended. What went wrong."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bookie_server", "scrub", "--data", str(bookie)),
         cwd=ROOT,
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
     )
-    await process.wait()
+    _, errors = await process.communicate()
+    return errors.decode(errors="replace") if process.returncode else ""

@@ -41,6 +41,7 @@ from benchmarks.hour.verdict import LogResult, Verdict
 from benchmarks.options import Options
 from benchmarks.stores import cluster_on
 from dlog.client import LogClient, connect
+from dlog.inspection.verify import UncheckedLedger
 from ledger.inspection.copies import Verdict as CopiesVerdict
 from ledger.model import BookieId, QuorumSizes
 from tests.helpers.processes.cluster import Cluster
@@ -262,6 +263,8 @@ class _Hour:
                     faults=check.faults(log.acked),
                 )
                 for found in await client.verify(log_name(log.number)):
+                    if isinstance(found, UncheckedLedger):
+                        raise found.error
                     result.entries += found.entries
                     result.complete += found.verdicts[CopiesVerdict.COMPLETE]
                     result.damaged += found.damaged

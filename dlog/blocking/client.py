@@ -34,7 +34,7 @@ from dlog.errors import AppendsFailedError, CallTimeoutError
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview
-from dlog.inspection.verify import Progress
+from dlog.inspection.verify import Progress, UncheckedLedger
 from dlog.log_retention import RetentionPlan
 from dlog.model import Cursor, ListedLedger, LogMetadata, MessageId, Retention
 from dlog.read.backlog import Lag
@@ -169,7 +169,7 @@ class Client:
     @forwards(LogClient.verify)
     def verify(
         self, log: str, *, on_progress: Progress | None = None, timeout_s: float | None = None
-    ) -> Sequence[LedgerCopies]: ...
+    ) -> Sequence[LedgerCopies | UncheckedLedger]: ...
 
     @forwards(LogClient.explain)
     def explain(
@@ -302,7 +302,7 @@ class Client:
     async def _give_up(self) -> None:
         for writer in self._target.writers:
             writer.abort()
-        self._target.ledgers.late_copies.give_up()
+        self._target.ledgers.hurry()
         await self._target.close()
 
     def __enter__(self) -> Self:

@@ -67,9 +67,18 @@ class Crossing:
     # ---- callers' threads
 
     def put(
-        self, message: Message | None, call: Call | None, size: int, deadline: Deadline | None = None
+        self,
+        message: Message | None,
+        call: Call | None,
+        size: int,
+        deadline: Deadline | None = None,
+        *,
+        before: Callable[[], None] | None = None,
     ) -> Pending[Any]:
         """Queue the call after all others, waiting only for capacity.
+
+        `before` is called when nothing waits any more, and no call is queued between it and this one, except by the
+        handler of a signal.
 
         Raises:
             QueueFullError: there was none until the deadline; the call is not queued.
@@ -84,6 +93,8 @@ class Crossing:
             refusal = self._writer.refusal or self._refusal
             if refusal is not None:
                 raise refusal.copy()
+            if before is not None:
+                before()
             self._append(message, call, size + _CALL_BYTES, pending)
         return pending
 
@@ -117,6 +128,12 @@ class Crossing:
         with self._lock:
             if self._refusal is None:
                 self._refusal = error
+
+    @property
+    def refusal(self) -> LogStoreError | None:
+        """The error that `put` would raise now; None while calls are accepted."""
+        refusal = self._writer.refusal or self._refusal
+        return None if refusal is None else refusal.copy()
 
     @property
     def empty(self) -> bool:

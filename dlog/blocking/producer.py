@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -24,7 +25,8 @@ class Producer:
     source. A sequence that is not above the producer's last one was appended before, through any writer of the log,
     and is not appended again. So after an unknown outcome, or a crash, a program appends the same messages with the
     same sequences. Sequences need not be consecutive, but what is left out cannot be appended later. May be used from
-    several threads; sequences must then increase in the order of the calls.
+    several threads; sequences must then increase in the order of the calls, and one that would pass a lower one, whose
+    call still waits for buffer space, is rejected.
 
     Source: docs/log-semantics.md#rule-36.
     """
@@ -36,6 +38,10 @@ class Producer:
         self._left_out: LeftOut = ()
         """What has found no buffer space, or was interrupted, since the last append that crossed to the loop: the next
         one takes it along, so that it does not pass what is missing."""
+        self._keys = itertools.count()
+        self._waiting: dict[int, tuple[int, int]] = {}
+        """First and last sequence of each call that is not queued yet. One that an interrupt leaves here was given up,
+        or was queued, and then it counts as accepted."""
 
     def __repr__(self) -> str:
         return repr(self._target)
@@ -62,8 +68,8 @@ class Producer:
         """Append one message unless it was appended before; return once it is durable and readable.
 
         Raises:
-            AppendRejectedError: an append of this producer with a lower sequence was cancelled, or timed out, before it
-                was sent, and was not repeated; certainly absent.
+            AppendRejectedError: an append of this producer with a lower sequence was cancelled, timed out or rejected
+                before it was sent, and was not repeated; certainly absent.
             TooManyProducersError: the log has as many producers as it can have; certainly absent.
             ConfigurationError: `sequence` is not 0 to 2**63 - 1, or payload, key or headers are not valid.
             AppendIndeterminateError: in flight when the writer ended. Append it again, with the same sequence, through
@@ -132,22 +138,38 @@ class Producer:
         target = self._target
         batch = target.batch_of(payloads, first_sequence, keys, headers)
         deadline = None if timeout_s is None else Deadline(timeout_s)
-        left_out = self._left_out
+        first, last, key = first_sequence, first_sequence + batch.count - 1, next(self._keys)
+        missing = _Missing()
         try:
+            self._waiting[key] = first, last
             pending: Pending[Appended] = self._crossing.put(
-                None, lambda: target.submit_batch(batch, first_sequence, left_out), batch.body_bytes, deadline
+                None,
+                lambda: target.submit_batch(batch, first, missing.ranges),
+                batch.body_bytes,
+                deadline,
+                before=lambda: self._note(missing, key, first),
             )
         except BaseException as error:
             # Any other error of the log means that nothing more is accepted. An interrupted call may be queued after
             # all: then the loop comes to it before the next one, and finds nothing missing.
             if isinstance(error, QueueFullError) or not isinstance(error, LogStoreError):
-                self._leave_out(first_sequence, first_sequence + batch.count - 1)
+                self._leave_out(first, last)
+            self._waiting.pop(key, None)
             raise
-        if left_out:
+        self._waiting.pop(key, None)
+        if missing.left_out:
             with self._lock:
-                if self._left_out is left_out:
+                if self._left_out is missing.left_out:
                     self._left_out = ()
         return pending
+
+    def _note(self, missing: _Missing, key: int, first: int) -> None:
+        """What the call must not pass as it is queued: threads that wait for capacity are woken in any order."""
+        # Copied before: a call that gives up is among those left out before it leaves here.
+        waiting = self._waiting.copy()
+        missing.left_out = self._left_out
+        lower = [each for other, each in waiting.items() if other != key and each[0] < first]
+        missing.ranges = [*missing.left_out, *lower]
 
     def _leave_out(self, first: int, last: int) -> None:
         with self._lock:
@@ -157,3 +179,13 @@ class Producer:
                 if self._left_out is before:  # else the handler of a signal has changed it
                     self._left_out = after
                     return
+
+
+class _Missing:
+    """What one call takes along: all of it, and what of it was given up."""
+
+    __slots__ = ("left_out", "ranges")
+
+    def __init__(self) -> None:
+        self.left_out: LeftOut = ()
+        self.ranges: Sequence[tuple[int, int]] = ()

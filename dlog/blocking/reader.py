@@ -395,7 +395,10 @@ class Reader:
 
     @property
     def position(self) -> MessageId:
-        """The next id to return. A reader started there continues without loss or repetition."""
+        """The next id to return. A reader started there continues without loss or repetition.
+
+        Until it is open: the id it was given to start at, or 0:0:0 if it was given another place.
+        """
         return self._target.position if self._current is None else self._current.position
 
     @property

@@ -21,6 +21,7 @@ from dlog.model import MessageId, MessageIds, Owner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
+from ledger.errors import LogStoreError
 from ledger.model import LedgerId
 
 
@@ -206,6 +207,11 @@ class Writer:
     def active(self) -> bool:
         """False once the writer is closed or deposed, or has given up."""
         return not self._closed and self._target.active
+
+    @property
+    def refusal(self) -> LogStoreError | None:
+        """The error that a new append would raise; None while appends are accepted."""
+        return self._crossing.refusal
 
     @property
     def degraded(self) -> bool:

@@ -11,6 +11,7 @@ from dlog.inspection.activity import LogActivity
 from dlog.inspection.explain import Explanation
 from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview, counted_messages
+from dlog.inspection.verify import UncheckedLedger
 from dlog.model import ListedLedger, LogMetadata, LogName, LogState, Owner
 from dlog.read.resolution import Resolution
 from dlog.write.current_owner import is_released
@@ -437,6 +438,21 @@ def copies_document(found: LedgerCopies) -> dict[str, object]:
             for each in found.findings
         ],
         "findings_omitted": found.findings_omitted,
+        "error": None,
+    }
+
+
+def unchecked_document(found: UncheckedLedger) -> dict[str, object]:
+    """The same of a ledger of which nothing is known but why."""
+    return {
+        "ledger": found.ledger_id,
+        "entries": None,
+        "bytes": None,
+        "copies": dict.fromkeys((state.value for state in CopyState), None),
+        "verdicts": dict.fromkeys(map(_json_name, Verdict), None),
+        "findings": [],
+        "findings_omitted": 0,
+        "error": str(found.error),
     }
 
 
@@ -444,9 +460,10 @@ def _json_name(verdict: Verdict) -> str:
     return verdict.name.lower()
 
 
-def copies_summary(log: str, found: Sequence[LedgerCopies]) -> str:
-    """One line: what was checked and what is not intact."""
+def copies_summary(log: str, found: Sequence[LedgerCopies], unchecked: Sequence[UncheckedLedger] = ()) -> str:
+    """One line: what was checked and what is not intact, and how many ledgers could not be checked."""
     copies = {state: sum(each.copies[state] for each in found) for state in CopyState}
     rest = ", ".join(f"{copies[state]:,} {state}" for state in CopyState)
     entries = counted(sum(each.entries for each in found), "entry", "entries")
-    return f"log {log}: {entries} in {counted(len(found), 'ledger')}; copies: {rest}"
+    more = f"; not checked: {counted(len(unchecked), 'ledger')}" if unchecked else ""
+    return f"log {log}: {entries} in {counted(len(found), 'ledger')}; copies: {rest}{more}"

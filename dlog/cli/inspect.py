@@ -15,6 +15,7 @@ from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from dlog.client import LogClient
+    from dlog.inspection.verify import UncheckedLedger
     from ledger.inspection.copies import LedgerCopies
 
 
@@ -70,39 +71,56 @@ def verify(
 ) -> None:
     """Read every copy of every entry and verify it.
 
-    Fails if a copy is damaged, or if an entry is not proved to have the copies of its ack quorum. After a bookie has
-    failed, older entries may have fewer copies than their write quorum; see --full.
+    Fails if a copy is damaged, if an entry is not proved to have the copies of its ack quorum, or if a ledger is
+    missing or cannot be checked; the other ledgers are checked all the same. After a bookie has failed, older entries
+    may have fewer copies than their write quorum; see --full.
     """
-    from dlog.cli.describe import copies_document, copies_summary
+    from dlog.cli.describe import copies_document, copies_summary, unchecked_document
+    from dlog.inspection.verify import UncheckedLedger
     from ledger.inspection.copies import Verdict, sentences
 
     found = administer(metadata, namespace, lambda client: _verify(client, log))
+    unchecked = [each for each in found if isinstance(each, UncheckedLedger)]
+    checked = [each for each in found if not isinstance(each, UncheckedLedger)]
     if output is TableOutput.JSON:
-        print_json([copies_document(each) for each in found])
+        print_json(
+            [
+                unchecked_document(each) if isinstance(each, UncheckedLedger) else copies_document(each)
+                for each in found
+            ]
+        )
     else:
         for each in found:
-            for sentence in sentences(each):
+            for sentence in [each.error] if isinstance(each, UncheckedLedger) else sentences(each):
                 print(sentence)
-        print(copies_summary(log, found))
-    wrong = [each.ledger_id for each in found if each.damaged or not each.proved]
-    if wrong:
-        raise CorruptionError(f"log {log} has lost, damaged or unproved copies in ledger {_joined(wrong)}")
-    fewer = [each.ledger_id for each in found if each.verdicts[Verdict.ON_ACK_QUORUM]]
+        print(copies_summary(log, checked, unchecked))
+    wrong = [each.ledger_id for each in checked if each.damaged or not each.proved]
+    if wrong or unchecked:
+        raise CorruptionError(f"log {log} {_what_is_wrong(wrong, [one.ledger_id for one in unchecked])}")
+    fewer = [each.ledger_id for each in checked if each.verdicts[Verdict.ON_ACK_QUORUM]]
     if full and fewer:
         raise CorruptionError(
             f"log {log} has entries with fewer copies than their write quorum in ledger {_joined(fewer)}"
         )
 
 
-async def _verify(client: LogClient, log: str) -> Sequence[LedgerCopies]:
+def _what_is_wrong(wrong: Sequence[int], unchecked: Sequence[int]) -> str:
+    parts = []
+    if wrong:
+        parts.append(f"has lost, damaged or unproved copies in ledger {_joined(wrong)}")
+    if unchecked:
+        parts.append(f"lists ledger {_joined(unchecked)}, which cannot be checked")
+    return ", and ".join(parts)
+
+
+async def _verify(client: LogClient, log: str) -> Sequence[LedgerCopies | UncheckedLedger]:
     from dlog.inspection.verify import sealed_entries
 
-    total = sealed_entries(await client.list_ledgers(log))
-    with _progress(total) as advance:
+    with _progress(sealed_entries(await client.list_ledgers(log))) as advance:
         return await client.verify(log, on_progress=advance)
 
 
-def _joined(ids: list[int]) -> str:
+def _joined(ids: Sequence[int]) -> str:
     return ", ".join(map(str, ids))
 
 

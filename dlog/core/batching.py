@@ -143,11 +143,11 @@ class Batch(Generic[T]):
         key_column: list[bytes | None] = [None] * count if keys is None else as_bin_column(keys, "a key")
         require_type("headers", headers, Iterable, type(None))
         header_column = [NO_HEADERS] * count if headers is None else list(map(flat_headers, headers))
-        if len(key_column) != count or len(header_column) != count:
-            raise ConfigurationError(
-                f"append_many needs as many keys and headers as payloads, got {len(key_column)} keys and "
-                f"{len(header_column)} headers for {count} payloads"
-            )
+        for what, column in (("keys", key_column), ("headers", header_column)):
+            if len(column) != count:
+                raise ConfigurationError(
+                    f"append_many needs as many {what} as payloads, got {len(column)} for {count} payloads"
+                )
         batch = cls(key_column, payload_column, header_column)
         batch.body_bytes = columns_bytes(batch.columns)
         limits.check(batch.body_bytes, f"batch of {count} messages")

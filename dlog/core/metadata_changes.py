@@ -217,7 +217,11 @@ def last_append_us(record: LogMetadata) -> int:
 
     Of a ledger whose last entry could not be read when it was sealed only the creation time is known.
     """
-    recent = (max(one.created_us, one.seal.last_append_us) for one in record.ledgers if one.seal is not None)
+    recent = (
+        one.seal.last_append_us or one.created_us
+        for one in record.ledgers
+        if one.seal is not None and not one.known_empty
+    )
     return max((*recent, *(page.last_append_us for page in record.pages)), default=0)
 
 

@@ -8,8 +8,8 @@ Invariant (docs/log-semantics.md#rule-26 to #rule-30):
   was sealed empty or trimmed, which a fresh record shows at its end. If the record lists none, a fresh one is read.
 - A ledger that the log no longer lists was trimmed (the position is below `trim_before`) or dropped empty; one that is
   listed and does not exist is data loss. Neither is ever skipped in silence.
-- A ledger whose metadata is damaged is data loss, too, but is passed only if its end is known: the record has its seal,
-  or lists a ledger after it.
+- So is a ledger whose metadata is damaged. Either is passed only if its end is known: the record has its seal, or lists
+  a ledger after it. Its writer needs no metadata to append, and what it appends has ids in the gap.
 - A page of the list that is missing or damaged is data loss of everything within its bounds. What the reader holds open
   of it is still read.
 - A position below `trim_before` has missed something only if a message at or after it was trimmed: a reader that had
@@ -578,14 +578,8 @@ class Tailing:
             resume_at = MessageId(listed.ledger_id, self._position.entry_id + 1, 0)
         else:
             resume_at = MessageId(listed.ledger_id + 1 if following is None else following, 0, 0)
-        if missing is _Missing.METADATA and listed.seal is None and following is None:
-            raise DataLossError(
-                f"the metadata of ledger {listed.ledger_id}, the last of log {self._log}, is damaged, and where that "
-                "ledger ends is not known: restore the metadata store from a backup",
-                log=self._log,
-                first=self._position,
-                ledger_id=listed.ledger_id,
-            )
+        if missing is not _Missing.ENTRY and listed.seal is None and following is None:
+            raise self._endless_loss(listed.ledger_id, is_damaged=missing is _Missing.METADATA)
         gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
         if self._on_data_loss is OnMissing.FAIL:
             raise self._data_loss(gap, listed, missing)
@@ -597,6 +591,22 @@ class Tailing:
         else:
             # Stay: an id above the last ledger would be an unknown position at the next record.
             self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
+
+    def _endless_loss(self, ledger_id: int, *, is_damaged: bool) -> DataLossError:
+        """No reader passes it: up to which id its messages are missing is not known."""
+        last = f"ledger {ledger_id}, the last of log {self._log},"
+        what, way_out = (
+            f"{last} does not exist",
+            f", or give the ledger up with open_writer(..., given_up=[{ledger_id}])",
+        )
+        if is_damaged:
+            what, way_out = f"the metadata of {last} is damaged", ""
+        return DataLossError(
+            f"{what}, and where that ledger ends is not known: restore the metadata store from a backup{way_out}",
+            log=self._log,
+            first=self._position,
+            ledger_id=ledger_id,
+        )
 
     def _data_loss(self, gap: Gap, listed: ListedLedger, missing: _Missing) -> DataLossError:
         range_ = f"messages of log {self._log} from {gap.first} to before {gap.resume_at}"

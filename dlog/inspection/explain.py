@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from dlog.core.metadata_keys import TAG_OWNER
 from dlog.inspection.inspected import Inspected
 from dlog.inspection.ledgers import listed_ledger
+from dlog.inspection.verify import loss_of_ledger
+from dlog.metadata.fresh_record import is_lost_ledger
 from dlog.model import ListedLedger, Message, MessageId
 from dlog.read.batch import MessageBatch
 from dlog.read.resolution import Resolution
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, MetadataFormatError
 from ledger.inspection.copies import Copies
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.model import EntryId, LedgerId, LedgerMetadata
@@ -50,7 +52,7 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
     Raises:
         LogNotFoundError: no such log, or it is being deleted.
         UnknownPositionError: the id is above every ledger of the log.
-        LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
+        DataLossError: the listed ledger of the id does not exist, or its metadata is damaged.
         ReadError, EntryNotFoundError, DataLossError: the entry is confirmed, and no copy can be read.
         EntryFormatError: the entry cannot be decoded.
     """
@@ -64,10 +66,13 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
         return found  # no bookie has an entry of such an id
     try:
         return await _in_ledger(client, found, listed.ledger_id)
-    except (LedgerNotFoundError, EntryNotFoundError):
-        if await listed_ledger(client, log, message_id.ledger_id) is None:
+    except (LedgerNotFoundError, EntryNotFoundError, MetadataFormatError) as error:
+        still = await listed_ledger(client, log, message_id.ledger_id)
+        if still is None:
             return await explain(client, log, message_id)  # it was trimmed and deleted in the meantime
-        raise
+        if isinstance(error, EntryNotFoundError) or not is_lost_ledger(error):
+            raise
+        raise loss_of_ledger(log, still, error) from error
 
 
 async def _in_ledger(client: Inspected, found: Explanation, ledger_id: LedgerId) -> Explanation:

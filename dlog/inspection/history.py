@@ -11,7 +11,13 @@ from dlog.inspection.ledgers import record_with_ledgers
 from dlog.inspection.unsealed import with_own_seals
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogState, Owner
 from dlog.read.tail import opener
-from ledger.errors import CorruptionError, LedgerNotFoundError, NotFoundError, UnavailableError
+from ledger.errors import (
+    CorruptionError,
+    LedgerNotFoundError,
+    MetadataFormatError,
+    NotFoundError,
+    UnavailableError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +85,8 @@ async def history(client: Inspected, log: str) -> list[HistoryEvent]:
 async def _creator(client: Inspected, record: LogMetadata, listed: ListedLedger) -> _Creator:
     try:
         metadata = (await client.ledgers.store.read_ledger(listed.ledger_id)).value
-    except LedgerNotFoundError:
-        return _Creator(None, None)
+    except (LedgerNotFoundError, MetadataFormatError):
+        return _Creator(None, None)  # lost: the rest of the history is known from the record
     tag = metadata.custom_value(TAG_OWNER)
     if tag is None:
         return _Creator(None, None)

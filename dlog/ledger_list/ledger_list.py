@@ -29,9 +29,10 @@ _T = TypeVar("_T")
 class LedgerList:
     """The ledgers that one record lists. Each method raises what reading a page raises."""
 
-    def __init__(self, record: LogMetadata, read_page: ReadPage) -> None:
+    def __init__(self, record: LogMetadata, read_page: ReadPage, pending_max: int = PENDING_MAX) -> None:
         self._record = record
         self._read_page = read_page
+        self._pending_max = pending_max
 
     @property
     def record(self) -> LogMetadata:
@@ -289,7 +290,7 @@ class LedgerList:
         floor = await self._floor(min(before.ledger_id, kept))
         if floor is not None:
             dropped = sum(one.ledger_id < floor.ledger_id for one in record.ledgers)
-            if dropped and len(record.pending_delete) + dropped > PENDING_MAX:
+            if dropped and len(record.pending_delete) + dropped > self._pending_max:
                 floor = record.ledgers[0]
         return None if floor is None else await self._cut_below(floor.ledger_id)
 

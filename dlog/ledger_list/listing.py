@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from dlog.ledger_list.page import IndexPage, LedgerPage, Page, broken_order, ref_to
+from dlog.ledger_list.trim_cut import PENDING_MAX
 from dlog.model import ListedLedger, LogMetadata, PageRef
 
 KEPT_MIN = 64
@@ -31,15 +32,16 @@ PAGES_FROM_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """When ledgers move into pages. Writers of one log may differ in it."""
+    """When ledgers move into pages, and how many the record names that wait for deletion. Clients may differ in it."""
 
     kept_min: int = KEPT_MIN
     page_ledgers: int = PAGE_LEDGERS
     page_fanout: int = PAGE_FANOUT
+    pending_max: int = PENDING_MAX
 
 
 DEFAULT_SIZES = Sizes()
-SHORT_SIZES = Sizes(kept_min=3, page_ledgers=2, page_fanout=2)
+SHORT_SIZES = Sizes(kept_min=3, page_ledgers=2, page_fanout=2, pending_max=2)
 """Forced where lists in pages are tested: legal, and slow."""
 
 

@@ -17,7 +17,6 @@ from dlog.core import metadata_changes
 from dlog.core.metadata_update import Applied
 from dlog.core.orphans import origin_of
 from dlog.errors import HistoryPageError, LogNotFoundError
-from dlog.ledger_list.trim_cut import PENDING_MAX
 from dlog.metadata.grace import deletions_are_durable
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
@@ -138,7 +137,7 @@ class Deletion:
         if lost.last >= record.first_id or lost.newer_version is not None:
             raise lost
         pending = {one.ledger_id for one in record.pending_delete}
-        capacity = max(0, PENDING_MAX - len(pending))
+        capacity = max(0, self._logs.list_sizes.pending_max - len(pending))
         found: list[LedgerId] = []
         async for ledger_id in self._ledgers.store.ledger_ids():
             if ledger_id > lost.last or len(found) > capacity:

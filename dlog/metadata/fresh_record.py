@@ -116,15 +116,20 @@ def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, acc
     return decide
 
 
-def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
-    """What to do about a listed ledger that has no metadata. A takeover asks only for those that are not sealed."""
-    accept = (
-        _READ_PAST
-        if sealed
-        else f"accept the loss of its messages with open_writer(..., given_up=[{ledger_id}]) or "
+def way_out_of_loss(ledger_id: int, *, sealed: bool, is_damaged: bool = False) -> str:
+    """What to do about a listed ledger that has no metadata. A takeover asks only for those that are not sealed.
+
+    `is_damaged`: it has some, so that it cannot be given up, and until it is sealed its end is not known.
+    """
+    restore = "restore the metadata store from a backup"
+    if sealed:
+        return f"{restore}, or {_READ_PAST}"
+    if is_damaged:
+        return restore
+    return (
+        f"{restore}, or accept the loss of its messages with open_writer(..., given_up=[{ledger_id}]) or "
         f"`dlog append --given-up {ledger_id}`"
     )
-    return f"restore the metadata store from a backup, or {accept}"
 
 
 def _damaged_ledger(error: MetadataFormatError, record: LogMetadata, what_fails: str) -> DataLossError:

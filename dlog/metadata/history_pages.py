@@ -15,6 +15,7 @@ from dlog.format.history_page import decode_page, encode_page
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.ledger_list.listing import NamedPage
 from dlog.ledger_list.page import Page, ref_to
+from dlog.ledger_list.trim_cut import PENDING_MAX
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, PageRef
 from ledger.environment import Environment
@@ -52,13 +53,13 @@ class HistoryPages:
         self._environment = environment
         self._kept: OrderedDict[tuple[str, str], Page] = OrderedDict()
 
-    def ledger_list(self, ref: LogRef, record: LogMetadata) -> LedgerList:
+    def ledger_list(self, ref: LogRef, record: LogMetadata, pending_max: int = PENDING_MAX) -> LedgerList:
         """The list of this record. Its methods raise what `read` raises."""
 
         async def read(page: PageRef) -> Page:
             return await self.read(ref, page)
 
-        return LedgerList(record, read)
+        return LedgerList(record, read, pending_max)
 
     async def read(self, ref: LogRef, page: PageRef) -> Page:
         """The page that a record or another page refers to.

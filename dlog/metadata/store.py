@@ -202,7 +202,7 @@ class LogMetadataStore:
         They raise HistoryPageError if a page is missing or damaged; if a fresh record is another one, repeat them with
         that.
         """
-        return self._pages.ledger_list(ref, record)
+        return self._pages.ledger_list(ref, record, self.list_sizes.pending_max)
 
     def watch(self, ref: LogRef, watch: Watch) -> Unwatch:
         """Call `watch` on the event loop after each change of the record, and possibly without one."""

@@ -40,6 +40,8 @@ class HeldCursor:
     async def ack(self, position: MessageId, properties: Mapping[str, str] | None) -> None:
         """Move it to `position`, unless it is there or beyond already; `properties` replace those that it has.
 
+        Those of a position that it is beyond are left out: they say nothing about where it is.
+
         Acknowledgements that come while one is on its way to the store are made by one change. One that was cancelled
         or has failed may be made by the next one's.
 
@@ -47,7 +49,9 @@ class HeldCursor:
             The errors of `CursorStore.move`.
             ConfigurationError: the properties are no texts, too many or too long.
         """
-        given = self._wanted.properties if properties is None else checked_properties(properties)
+        given = None if properties is None else checked_properties(properties)
+        if position < self._wanted.position or given is None:
+            given = self._wanted.properties
         self._wanted = _Wanted(max(self._wanted.position, position), given)
         self._asked = mine = self._asked + 1
         async with self._changing:

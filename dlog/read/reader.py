@@ -30,7 +30,7 @@ from dlog.read.config import ReaderConfig
 from dlog.read.fetcher import Fetched, Fetcher, NotYetError, Taken, undecodable
 from dlog.read.held_cursor import HeldCursor
 from dlog.read.places import Places
-from dlog.read.range import ReadRange
+from dlog.read.range import Place, ReadRange
 from dlog.read.slow_polls import SlowPolls
 from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.arguments import require_choice, require_type
@@ -115,7 +115,9 @@ class Reader:
         self._on_data_loss = require_choice("on_data_loss", on_data_loss, (OnMissing.FAIL, OnMissing.GAP))
         self._fetcher: Fetcher | None = None
         self._until: MessageId | None = None
-        self._position = EARLIEST_ID
+        self._position = (
+            wanted.start if wanted.last is None and isinstance(wanted.start, MessageId) else EARLIEST_ID
+        )
         self._last = EARLIEST_ID
         self._returned: Message | None = None
         self._ref: LogRef | None = None
@@ -210,9 +212,9 @@ class Reader:
             str(self._log),
             position=self._position,
             until=self._until,
-            from_earliest=self._position == EARLIEST_ID
-            and self._held is None
-            and not isinstance(self._wanted.start, MessageId),
+            from_earliest=self._wanted.start is Place.EARLIEST
+            and self._wanted.last is None
+            and self._held is None,
             on_trimmed=self._on_trimmed,
             on_data_loss=self._on_data_loss,
             cursor=self._cursor_name,
@@ -617,7 +619,10 @@ class Reader:
 
     @property
     def position(self) -> MessageId:
-        """The next id to return. A reader started there continues without loss or repetition."""
+        """The next id to return. A reader started there continues without loss or repetition.
+
+        Until it is open: the id it was given to start at, or 0:0:0 if it was given another place.
+        """
         if self._returned is None or self._returned.id == self._last:
             return self._position
         return self._returned.id._replace(batch_index=self._returned.id.batch_index + 1)

@@ -37,13 +37,13 @@ from dlog.format.log_metadata import SINKS_MAX
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogState
 from dlog.sink.epoch import SinkEpoch
+from dlog.together import each
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, UnavailableError
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId, Versioned
 
 _log = logging.getLogger(__name__)
 
-_DELETIONS_IN_PARALLEL = 16
 _TIDY_S_MAX = 10.0
 
 
@@ -147,9 +147,7 @@ async def discard(client: LogClient, ref: LogRef, ledger_ids: Collection[LedgerI
         )
         if not isinstance(answer, Applied):
             await rounds.again()
-    for at in range(0, len(left), _DELETIONS_IN_PARALLEL):
-        some = left[at : at + _DELETIONS_IN_PARALLEL]
-        await asyncio.gather(*(client.ledgers.delete(one) for one in some))
+    await each(left, client.ledgers.delete)
     return left
 
 

@@ -8,19 +8,18 @@ Nothing here is acknowledged to anyone, and no reader can find a ledger, until t
 
 from __future__ import annotations
 
-import asyncio
-
 from dlog.config import LogConfig
 from dlog.core.degraded import fallback_quorum, fallback_tags
 from dlog.core.metadata_keys import ledger_tags, staging_tags
 from dlog.core.publication import SinkBatch, StagedLedger
 from dlog.core.snapshot_places import SnapshotPlaces
-from dlog.errors import MessageTooLargeError
+from dlog.errors import MessageTooLargeError, StagingBarredError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES, enclose
 from dlog.sink.epoch import SinkEpoch
+from dlog.together import each
 from ledger.client import LedgerClient
 from ledger.config import Visibility
-from ledger.errors import LogStoreError, NotEnoughBookiesError
+from ledger.errors import LedgerNotFoundError, LogStoreError, NotEnoughBookiesError
 from ledger.model import LedgerId, QuorumSizes
 from ledger.writing.write_handle import WriteHandle
 
@@ -57,6 +56,7 @@ class StagingWriter:
         self._epoch = epoch
         self._ledgers = ledgers
         self._config = config
+        self._batch_number = None if batch is None else batch.number
         self._kind = staging_tags(None, 0) if batch is None else staging_tags(batch.writer_id, batch.number)
         self._body_bytes_max = body_bytes_max(epoch, config)
         self._open: _OpenLedger | None = None
@@ -69,6 +69,8 @@ class StagingWriter:
         Raises:
             NotEnoughBookiesError: too few writable bookies for a ledger.
             AddFailedError, LedgerFencedError: the ledger failed; write the whole task again.
+            StagingBarredError: the ledger was deleted: another attempt has published the batch, or a sweep took it for
+                abandoned; write the whole batch again.
             MessageTooLargeError: the messages exceed the limit of an entry.
             MetadataUnavailableError, MetadataOutcomeUnknownError: as the metadata store raises them.
         """
@@ -97,7 +99,10 @@ class StagingWriter:
         )
         handle.submit(b"".join((envelope, stored)))
         current.messages += count
-        await handle.wait_for_capacity(_IN_FLIGHT_BYTES_MAX)
+        try:
+            await handle.wait_for_capacity(_IN_FLIGHT_BYTES_MAX)
+        except LedgerNotFoundError as error:
+            raise self._swept(error) from error
 
     async def finish(self) -> tuple[StagedLedger, ...]:
         """Close the last ledger. On return everything appended is durable, and nothing can be added to it.
@@ -113,7 +118,7 @@ class StagingWriter:
         if self._open is not None:
             self._open.handle.abandon(LogStoreError("the task that wrote the ledger has failed"))
             self._open = None
-        await asyncio.gather(*(self._ledgers.delete(one) for one in self._created))
+        await each(self._created, self._ledgers.delete)
 
     # ---- parts
 
@@ -122,8 +127,11 @@ class StagingWriter:
         return handle.length >= limits.bytes_max or handle.last_add_pushed + 1 >= limits.entries_max
 
     async def _close_current(self, current: _OpenLedger) -> None:
-        await current.handle.drain()
-        metadata = await current.handle.close()
+        try:
+            await current.handle.drain()
+            metadata = await current.handle.close()
+        except LedgerNotFoundError as error:
+            raise self._swept(error) from error
         self._open = None
         self._staged.append(
             StagedLedger(
@@ -133,6 +141,15 @@ class StagingWriter:
                 message_count=current.messages,
                 byte_count=metadata.length,
             )
+        )
+
+    def _swept(self, error: LedgerNotFoundError) -> StagingBarredError:
+        """Only a sweep deletes a ledger that is being written, once its batch can no longer be published with it."""
+        return StagingBarredError(
+            f"ledger {error.ledger_id} of a sink's batch for log {self._epoch.ref} was deleted while it was written: "
+            "another attempt has published the batch, or a sweep took it for abandoned; write the batch again",
+            log=str(self._epoch.ref),
+            batch=self._batch_number,
         )
 
     async def _create(self) -> _OpenLedger:

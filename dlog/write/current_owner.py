@@ -19,11 +19,13 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogState, Owner, OwnerRequest, RequestKind, RequestState
 from ledger.environment import Environment
-from ledger.errors import OutcomeUnknownError, UnavailableError
+from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
 
 _log = logging.getLogger(__name__)
 
 _POLL_FIRST_S = 0.005
+_WITHDRAWAL_S = 1.0
+"""A cancelled call is held up by no more. Usually it takes a round trip or two to the metadata store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class CurrentOwner:
         """Wait until the owner has ended and every ledger is sealed, or does not answer, or `limit_s` has passed.
 
         `hand_over`: ask it to end. Returns the log's epoch: while it is in that one it may be taken over, whatever the
-        outcome.
+        outcome. If cancelled, what was asked is withdrawn, so that the owner does not end for a client that has left.
 
         Raises:
             TakeoverLostError: another client took the log over.
@@ -84,9 +86,32 @@ class CurrentOwner:
                 describe_owner(first.owner),
                 limit_s,
             )
+        except asyncio.CancelledError:
+            await self._withdraw(first)
+            raise
         finally:
             unwatch()
         return first.epoch
+
+    async def _withdraw(self, first: LogMetadata) -> None:
+        try:
+            async with asyncio.timeout(_WITHDRAWAL_S):
+                request = await self._logs.requests.read(self._ref)
+                if (
+                    request is not None
+                    and request.requester == self._requester
+                    and request.state is RequestState.OPEN
+                ):
+                    await self._logs.requests.answer(
+                        self._ref, request, RequestState.FAILED, "the client gave up"
+                    )
+        except (LogStoreError, TimeoutError) as error:
+            _log.warning(
+                "log %s: what was asked of %s could not be withdrawn, and may still be done: %s",
+                self._ref,
+                describe_owner(first.owner),
+                error or "the metadata store did not answer",
+            )
 
     async def _wait_for_end(self, first: LogMetadata, kind: RequestKind) -> None:
         """While the metadata store cannot be reached, no owner could answer, and no log can be taken over."""

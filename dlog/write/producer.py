@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import itertools
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
 
 from dlog.core.batching import Batch, Headers
 from dlog.format.message import Buffer
 from dlog.format.producer_snapshot import SEQUENCE_MAX, producer_id
 from dlog.model import Appended, check_log_name
 from dlog.write.append_queue import AppendQueue
-from dlog.write.left_out import LeftOut
 from dlog.write.pending_entry import Waiter
+from dlog.write.producer_call import ProducerCall
 from ledger.arguments import require_type
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, LogStoreError
 
 
 class LogProducer:
@@ -31,6 +34,10 @@ class LogProducer:
         self._queue = queue
         self._id = producer_id(check_log_name(name))
         self._name = name
+        self._numbers = itertools.count()
+        self._made: OrderedDict[int, tuple[int, int]] = OrderedDict()
+        """First and last sequence of each call that was made and has not had its first step, by number: one that was
+        made later may not pass any of them. In Python 3.11 `wait_for` begins the call that it gets a turn later."""
 
     def __repr__(self) -> str:
         return f"<Producer {self._name}>"
@@ -45,30 +52,32 @@ class LogProducer:
         """Of its last message that is durable in the log; None if it has none. Continue with a higher one."""
         return self._queue.producers.last_sequence(self._id)
 
-    async def append(
+    def append(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = (), *, sequence: int
-    ) -> Appended:
+    ) -> Coroutine[Any, Any, Appended]:
         """Append one message unless it was appended before; return once it is durable and readable.
 
         Raises:
-            AppendRejectedError: an append of this producer with a lower sequence was cancelled, or timed out, before it
-                was sent, and was not repeated; certainly absent.
+            AppendRejectedError: an append of this producer with a lower sequence was cancelled, timed out or rejected
+                before it was sent, and was not repeated; certainly absent.
             TooManyProducersError: the log has as many producers as it can have; certainly absent.
             ConfigurationError: `sequence` is not 0 to 2**63 - 1, or payload, key or headers are not valid.
             AppendIndeterminateError: in flight when the writer ended. Append it again, with the same sequence, through
                 the log's next writer.
             MessageTooLargeError, WriterDeposedError, AppendAbortedError: as of `LogWriter.append`.
         """
-        return await (await self.submit(payload, key, headers, sequence=sequence))
+        return self.append_many(
+            [payload], first_sequence=sequence, keys=None if key is None else [key], headers=[headers]
+        )
 
-    async def append_many(
+    def append_many(
         self,
         payloads: Iterable[Buffer | None],
         *,
         first_sequence: int,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
-    ) -> Appended:
+    ) -> Coroutine[Any, Any, Appended]:
         """Append messages with the sequences from `first_sequence` on, as one entry, unless appended before.
 
         If only the first ones were, the others are appended: `new` of the result is their number.
@@ -78,31 +87,52 @@ class LogProducer:
             MessageTooLargeError: together they exceed `entry_bytes_max`.
             The other errors of `append`, for all messages that are new.
         """
-        return await (
-            await self.submit_many(payloads, first_sequence=first_sequence, keys=keys, headers=headers)
-        )
+        submission = self.submit_many(payloads, first_sequence=first_sequence, keys=keys, headers=headers)
 
-    async def submit(
+        async def append() -> Appended:
+            return await (await submission)
+
+        return ProducerCall(append(), submission.close)
+
+    def submit(
         self, payload: Buffer | None, key: Buffer | None = None, headers: Headers = (), *, sequence: int
-    ) -> asyncio.Future[Appended]:
+    ) -> Coroutine[Any, Any, asyncio.Future[Appended]]:
         """As `append`, waiting only for buffer space; the future gets the outcome.
 
         One entry for each message: `submit_many` is faster.
         """
-        return await self.submit_many(
+        return self.submit_many(
             [payload], first_sequence=sequence, keys=None if key is None else [key], headers=[headers]
         )
 
-    async def submit_many(
+    def submit_many(
         self,
         payloads: Iterable[Buffer | None],
         *,
         first_sequence: int,
         keys: Sequence[Buffer | None] | None = None,
         headers: Sequence[Headers] | None = None,
-    ) -> asyncio.Future[Appended]:
+    ) -> Coroutine[Any, Any, asyncio.Future[Appended]]:
         """As `append_many`, waiting only for buffer space; the future gets the outcome."""
-        return await self.submit_batch(self.batch_of(payloads, first_sequence, keys, headers), first_sequence)
+        try:
+            batch = self.batch_of(payloads, first_sequence, keys, headers)
+        except LogStoreError as error:
+            return _refused(error)  # nothing is missing if it is given up: it would not have been accepted
+        number = next(self._numbers)
+        self._made[number] = first_sequence, first_sequence + batch.count - 1
+        return ProducerCall(self._submit(number, batch, first_sequence), lambda: self._leave_out(number))
+
+    async def _submit(
+        self, number: int, batch: Batch[Waiter], first_sequence: int
+    ) -> asyncio.Future[Appended]:
+        del self._made[number]
+        earlier = itertools.takewhile(lambda made: made[0] < number, self._made.items())
+        passed = [sequences for _, sequences in earlier if sequences[0] < first_sequence]
+        return await self.submit_batch(batch, first_sequence, passed)
+
+    def _leave_out(self, number: int) -> None:
+        """These were given up before anything of the call ran (docs/log-semantics.md#rule-36)."""
+        self._queue.producers.leave_out(self._id, *self._made.pop(number))
 
     def batch_of(
         self,
@@ -125,12 +155,16 @@ class LogProducer:
         return batch
 
     async def submit_batch(
-        self, batch: Batch[Waiter], first_sequence: int, left_out: LeftOut = ()
+        self, batch: Batch[Waiter], first_sequence: int, left_out: Iterable[tuple[int, int]] = ()
     ) -> asyncio.Future[Appended]:
         """As `submit_many`, for messages that `batch_of` has collected. A batch can be submitted once.
 
-        `left_out`: what was given up before this call, and never submitted.
+        `left_out`: first and last sequence of what was given up before this call, or waits, and was never submitted.
         """
         for first, last in left_out:
             self._queue.producers.leave_out(self._id, first, last)
         return await self._queue.append_sequenced(self._id, first_sequence, batch)
+
+
+async def _refused(error: LogStoreError) -> asyncio.Future[Appended]:
+    raise error

@@ -96,7 +96,7 @@ class ProducerRegistry:
         self._left_out.pop(producer_id, None)
 
     def leave_out(self, producer_id: bytes, first_sequence: int, last_sequence: int) -> None:
-        """These were given up before they were sent. Later ones are refused, unless these are accepted already."""
+        """These were given up, or rejected, before they were sent: later ones are refused. What is accepted counts."""
         producer = self._producers.get(producer_id)
         if producer is not None and producer.accepted is not None:
             first_sequence = max(first_sequence, producer.accepted + 1)
@@ -116,7 +116,7 @@ class ProducerRegistry:
         The waiter gets its outcome from that entry, or from the one that has the batch already.
 
         Raises:
-            AppendRejectedError: an earlier append of the producer was cancelled, and not repeated.
+            AppendRejectedError: an earlier append of the producer was cancelled or rejected, and not repeated.
             TooManyProducersError: the producer would be one too many.
         """
         assert self.known, "a producer is made once its last message is known"
@@ -128,6 +128,7 @@ class ProducerRegistry:
             return None
         left_out = self._left_out.get(producer_id)
         if left_out and first_sequence > left_out[0][0]:
+            self.leave_out(producer_id, first_sequence, last_sequence)
             raise _rejected(left_out[0][0], first_sequence)
         if accepted is not None and first_sequence <= accepted:
             batch = batch.without_first(accepted + 1 - first_sequence)
@@ -228,25 +229,24 @@ class ProducerRegistry:
         """Leave out an entry whose callers have cancelled before it was sent, and fail those after it.
 
         Otherwise its messages could never be appended: their sequences would be below the producer's last. For the
-        same reason later ones are refused until it is appended again, or the producer is opened anew.
+        same reason later ones are refused until all of these are appended again, or the producer is opened anew.
         """
         producer = abandoned.producer
         entries = list(producer.pending)
         after = entries[entries.index(abandoned) + 1 :]
-        cancelled = [abandoned, *(entry for entry in after if entry.abandoned)]
         producer.pending.remove(abandoned)
         for entry in after:
             entry.fail_absent(_rejected(abandoned.first_sequence, entry.first_sequence))
-        for entry in cancelled:
+        for entry in (abandoned, *after):
             self.leave_out(producer.producer_id, entry.first_sequence, entry.last_sequence)
         return after
 
 
 def _rejected(cancelled: int, sequence: int) -> AppendRejectedError:
     return AppendRejectedError(
-        f"the producer's append of sequence {cancelled} was cancelled, or timed out, before it was sent, so that of "
-        f"{sequence} is not sent either: append from {cancelled} on again, or, to leave it out, call `producer` of the "
-        "writer again"
+        f"the producer's append of sequence {cancelled} was cancelled, timed out or rejected before it was sent, or "
+        f"waits for that in another thread, so that of {sequence} is not sent either: append from {cancelled} on "
+        "again, or, to leave it out, call `producer` of the writer again"
     )
 
 

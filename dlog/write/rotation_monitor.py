@@ -13,6 +13,8 @@ from ledger.model import BookieSet
 
 _DEGRADED_CHECK_S = 0.5
 _CHECK_MIN_S = 0.05
+_DUE_CHECK_S = 5.0
+"""Of a ledger that is due and is not replaced yet: whatever keeps it from that is tried again without this check."""
 
 
 class RotationMonitor:
@@ -88,10 +90,9 @@ class RotationMonitor:
             self._tasks.cancel(self._timer)
         now = asyncio.get_running_loop().time()
         at = now + _DEGRADED_CHECK_S if use.degraded else next_check(use, self._limits)
-        if at <= now and not use.entries_taken:
-            at = (
-                now + self._limits.idle_s
-            )  # time alone makes no empty ledger due; an append may have come by then
+        if at <= now:
+            # Time alone makes no empty ledger due; an append may have come by then.
+            at = now + (_DUE_CHECK_S if use.entries_taken else self._limits.idle_s)
         if (share := buggify("writer.early-rotation")) and not self._forced:
             self._forced, at = True, now + share
         self._timer = self._tasks.later(max(at - now, _CHECK_MIN_S), self._on_timer)

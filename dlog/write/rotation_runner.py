@@ -481,7 +481,9 @@ class RotationRunner:
             if not active_ledger.detached:
                 self._apply(self._machine.on_failed(active_ledger.ledger_id, fenced=True))
         except LedgerNotFoundError:
-            self._apply(self._machine.on_lost(None))
+            # The log was deleted, or only the ledger's metadata is lost: taking the log over shows which.
+            if not active_ledger.detached:
+                self._apply(self._machine.on_failed(active_ledger.ledger_id, fenced=False))
         except LogStoreError:
             if not active_ledger.detached:
                 self._apply(self._machine.on_close_undecided())

@@ -303,7 +303,8 @@ class LogWriter:
             ConfigurationError: the log has more producers than `ledger.entry_bytes_max` leaves capacity for.
             DataLossError: what producers have appended is lost.
             ReadError, MetadataUnavailableError, ContendedError: it cannot be read now.
-            WriterDeposedError: the log was deleted.
+            WriterDeposedError: another client took the log over, or it was deleted.
+            AppendAbortedError: the writer was closed or gave up.
 
         Source: docs/log-semantics.md#rule-36.
         """
@@ -328,9 +329,12 @@ class LogWriter:
 
     async def _learn_producers(self) -> None:
         try:
-            await self._rotation.learn_producers()
+            if self.refusal is None:
+                await self._rotation.learn_producers()
         except LogNotFoundError as error:
             raise self._deleted() from error
+        if self.refusal is not None:
+            raise self.refusal.copy()
 
     def _deleted(self) -> WriterDeposedError:
         return WriterDeposedError(
@@ -422,7 +426,8 @@ class LogWriter:
 
         After `timeout_s` seconds, or if cancelled, appends in flight end indeterminate, those not sent are aborted,
         and the next writer recovers the ledger. The same happens if the ledger cannot be sealed within `hold_limit_s`.
-        A writer that was deposed or gave up seals nothing. A second call only waits.
+        A writer that was deposed or gave up seals nothing. A second call only waits: if it is cancelled, the first one
+        goes on.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read (dlog/write/unread_failures.py). Raised
@@ -430,6 +435,7 @@ class LogWriter:
             ConfigurationError: `timeout_s` is not a number.
         """
         require_type("timeout_s", timeout_s, float, type(None))
+        is_first = self._closing is None
         if self._closing is None:
             self._closing = self._rotation.over
             self._queue.flush()
@@ -441,7 +447,8 @@ class LogWriter:
         except TimeoutError:
             self.abort()
         except asyncio.CancelledError:
-            self.abort()
+            if is_first:
+                self.abort()
             raise
         await self._raise_failures()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 import pytest
 
 from dlog.client import LogClient
-from dlog.ledger_list import ledger_list
 from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.metadata import store
 from dlog.model import MessageId, PageRef
@@ -23,8 +23,7 @@ class TrimTo(StrEnum):
 
 def keep_trimmed_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As while too many ledgers wait for their deletion: those of the record stay listed until they are in a page."""
-    monkeypatch.setattr(store, "DEFAULT_SIZES", SHORT_SIZES)
-    monkeypatch.setattr(ledger_list, "PENDING_MAX", 0)
+    monkeypatch.setattr(store, "DEFAULT_SIZES", replace(SHORT_SIZES, pending_max=0))
 
 
 async def append_and_trim(client: LogClient, log: str, to: TrimTo) -> list[PageRef]:

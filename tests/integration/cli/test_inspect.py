@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,72 @@ async def test_a_log_is_verified_while_it_is_written_and_after_damage(tmp_path: 
         cluster.bookies[2].kill()
         found = await call(dlog, "verify", "orders")
         assert found.code == 1 and "lost, damaged or unproved" in found.err
+
+
+def change_metadata(cluster: Cluster, ledger_id: int, change: Callable[[bytes], bytes] | None) -> None:
+    """Of a ledger. None: it is lost."""
+    key = (f"ledgers/{ledger_id:019}",)
+    with closing(sqlite3.connect(cluster.directory / "meta.db")) as connection, connection:
+        if change is None:
+            assert connection.execute("DELETE FROM nodes WHERE key = ?", key).rowcount == 1
+            return
+        [(value,)] = connection.execute("SELECT value FROM nodes WHERE key = ?", key)
+        connection.execute("UPDATE nodes SET value = ? WHERE key = ?", (change(value), *key))
+
+
+async def test_verify_goes_on_after_ledgers_that_are_missing_or_damaged(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster, connect(cluster.uri) as client:
+        dlog = Command(cluster.uri)
+        async with client.open_writer("orders", create=True) as writer:
+            ids = []
+            for number in range(5):
+                if number:
+                    await writer.rotate()
+                ids.append((await writer.append(MARK)).ledger_id)
+        missing, damaged, newer, last = ids[1:]
+        change_metadata(cluster, missing, None)
+        change_metadata(cluster, damaged, lambda value: value[:40])
+        change_metadata(cluster, newer, lambda value: value.replace(b"Version\t3", b"Version\t9"))
+        found = await call(dlog, "verify", "orders")
+        assert found.code == 1
+        lines = found.out.splitlines()
+        assert lines[0].startswith(f"log orders lists ledger {missing}, which does not exist: restore ")
+        assert lines[1].startswith(f"the metadata of ledger {damaged} is damaged: restore ")
+        assert lines[2].startswith(f"the metadata of ledger {newer} cannot be used: ")
+        assert lines[3:] == [
+            "log orders: 2 entries in 2 ledgers; copies: 6 intact, 0 missing, 0 damaged, 0 unreachable; "
+            "not checked: 3 ledgers"
+        ]
+        sentence = f"dlog: log orders lists ledger {missing}, {damaged}, {newer}, which cannot be checked"
+        assert found.err.splitlines() == [sentence]
+
+        await damage(cluster, 1)
+        found = await call(dlog, "verify", "orders", "-o", "json")
+        assert found.code == 1
+        assert f"copies in ledger {ids[0]}, {last}, and lists ledger {missing}, {damaged}, " in found.err
+        documents = json.loads(found.out)
+        assert [each["ledger"] for each in documents] == ids
+        assert [each["error"] is None for each in documents] == [True, False, False, False, True]
+        assert [each["copies"]["damaged"] for each in documents] == [1, None, None, None, 1]
+        assert all(each.keys() == documents[0].keys() for each in documents)
+        assert all(each["verdicts"].keys() == documents[0]["verdicts"].keys() for each in documents)
+
+
+async def test_verify_goes_on_if_the_open_ledger_does_not_respond(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, bookies=4) as cluster, connect(cluster.uri) as client:
+        dlog = Command(cluster.uri)
+        async with client.open_writer("orders", create=True) as writer:
+            first = (await writer.append(b"one")).ledger_id
+        writer = await client.open_writer("orders")
+        open_ledger = (await writer.append(b"two")).ledger_id
+        writer.abort()
+        for bookie in cluster.bookies[1:]:
+            bookie.kill()
+        found = await call(dlog, "verify", "orders")
+        assert found.code == 1
+        assert f"entry 0 of ledger {first} has " in found.out
+        assert f"ledger {open_ledger}" in found.out.splitlines()[-2]
+        assert f"lists ledger {open_ledger}, which cannot be checked" in found.err
 
 
 async def test_wrong_ids_and_names_are_one_sentence(tmp_path: Path) -> None:

@@ -107,3 +107,22 @@ def test_a_writer_keeps_its_log_and_hands_it_over() -> None:
             assert len(await messages(other)) == 4
 
     simulate(main)
+
+
+def test_a_clock_that_was_ahead_when_the_ledger_was_created_does_not_count() -> None:
+    """What was appended since has the right time, and so has what the next writer appends."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            jump(client, 24 * HOUR_S)
+            async with client.open_writer(LOG, create=True) as writer:
+                jump(client, -24 * HOUR_S)
+                await writer.append(b"first")
+            await asyncio.sleep(60)
+            async with client.open_writer(LOG) as writer:
+                now_us = client.ledgers.environment.wall_us()
+                await writer.append(b"next")
+            [_, following] = await messages(client)
+            assert now_us <= following.append_time_us < now_us + 1_000_000
+
+    simulate(main)

@@ -24,7 +24,7 @@ from dlog.inspection.verify import verify
 from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.metadata import deletion, orphan_sweep
 from dlog.metadata import store as store_module
-from dlog.model import LogMetadata, MessageId
+from dlog.model import LogMetadata, MessageId, Retention
 from dlog.read.resolution import Resolution
 from dlog.read.time_seek import first_at_or_after
 from dlog.testing import SimulatedCluster, simulate
@@ -256,6 +256,32 @@ def test_a_lost_page_costs_only_what_it_lists() -> None:
     simulate(main, seed=7)
 
 
+def test_retention_keeps_a_cursor_after_a_lost_page() -> None:
+    """At an id that is not listed, so that the next ledger begins above it."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            async with client.open_writer("orders", create=True) as writer:
+                for at in range(5):
+                    await writer.append(b"message %d" % at)
+                    if at == 1:
+                        async with client.open_writer("another", create=True):
+                            pass  # has the next ledger id
+                    await writer.rotate()
+            record = await record_of(client)
+            [page] = record.pages
+            after = MessageId(page.last_id + 1, 0, 0)
+            assert after.ledger_id not in record.ledger_ids
+            await client.logs._pages.remove(await client.logs.find(client.name("orders")), page.name)
+            await client.set_cursor("orders", "c", after)
+            await client.set_retention("orders", Retention(keep_unread=True))
+            await other.apply_retention("orders")
+            [cursor] = await client.cursors("orders")
+            assert (await record_of(client)).trim_before <= cursor.position == after
+
+    simulate(main, seed=7)
+
+
 @pytest.mark.parametrize("damages", [False, True])
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_log_with_a_lost_page_is_deleted(level: int, damages: bool, warned: list[str]) -> None:
@@ -353,7 +379,7 @@ def test_ledgers_of_a_lost_page_are_kept_for_the_grace() -> None:
 
 def test_a_long_lost_page_is_passed_over_in_parts(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
     """The record names few ledgers at a time that wait for their deletion."""
-    monkeypatch.setattr(deletion, "PENDING_MAX", 3)
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", replace(SHORT_SIZES, pending_max=3))
 
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client, await cluster.client() as other:
@@ -372,7 +398,7 @@ def test_a_long_lost_page_is_passed_over_in_parts(monkeypatch: pytest.MonkeyPatc
 
 def test_a_lost_page_is_not_passed_over_while_too_many_ledgers_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deletion makes more of them wait than a trim does."""
-    monkeypatch.setattr(deletion, "PENDING_MAX", 1)
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", replace(SHORT_SIZES, pending_max=1))
 
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client, await cluster.client() as other:

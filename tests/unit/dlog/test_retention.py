@@ -14,7 +14,6 @@ from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import LogNotFoundError, RecordFormatError
 from dlog.inspection.ledgers import listed_ledgers
-from dlog.ledger_list import ledger_list
 from dlog.ledger_list.listing import SHORT_SIZES, Sizes
 from dlog.ledger_list.trim_cut import TrimCut
 from dlog.log_retention import RetentionPlan
@@ -396,8 +395,7 @@ def test_a_damaged_retention_does_not_stop_the_owner() -> None:
 @pytest.fixture
 def full_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """All ledgers are in the record, which may name one more that waits for its deletion."""
-    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes())
-    monkeypatch.setattr(ledger_list, "PENDING_MAX", 1)
+    monkeypatch.setattr(store_module, "DEFAULT_SIZES", Sizes(pending_max=1))
 
 
 @pytest.mark.usefixtures("full_record")
@@ -415,7 +413,7 @@ def test_while_too_many_ledgers_wait_for_their_deletion_none_is_reported_as_trim
             before = len(await listed_ledgers(client, LOG))
             plan = await client.apply_retention(LOG)
             assert plan.ledgers == before - len(await listed_ledgers(client, LOG))
-        monkeypatch.setattr(ledger_list, "PENDING_MAX", 100)
+        client.logs.list_sizes = Sizes(pending_max=100)
         assert (await client.apply_retention(LOG)).ledgers > 0
         assert not (await client.plan_retention(LOG, rules)).ledgers
 
@@ -433,7 +431,7 @@ def test_a_trim_whose_ledgers_had_to_stay_listed_is_finished_by_the_next_one(
         await client.shrink(LOG, before)
         first = (await client.describe(LOG)).record.ledgers[0].ledger_id
         assert first < before.ledger_id
-        monkeypatch.setattr(ledger_list, "PENDING_MAX", 100)
+        client.logs.list_sizes = Sizes(pending_max=100)
         await client.shrink(LOG, before)
         assert (await client.describe(LOG)).record.ledgers[0].ledger_id == before.ledger_id
 

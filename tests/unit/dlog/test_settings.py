@@ -39,6 +39,14 @@ def test_a_value_of_a_wrong_type_is_refused_by_name(settings: Any, name: str) ->
 
 
 @pytest.mark.parametrize(("settings", "name"), ALL)
+@pytest.mark.parametrize("huge", [10**400, -(10**400), 10**5000], ids=["digits", "negative", "unprintable"])
+def test_a_number_that_is_too_large_is_refused_by_name(settings: Any, name: str, huge: int) -> None:
+    """Such a number overflows where it is divided or encoded, and Python does not print the largest one."""
+    with pytest.raises(ConfigurationError, match=rf"^{name} of {settings.__name__} must be"):
+        settings(**{name: huge})
+
+
+@pytest.mark.parametrize(("settings", "name"), ALL)
 def test_help_explains_every_field(settings: Any, name: str) -> None:
     _, _, below = pydoc.plain(pydoc.render_doc(settings)).partition(" |  Fields:\n")
     shown = below.partition(" |  Methods defined here:\n")[0].splitlines()

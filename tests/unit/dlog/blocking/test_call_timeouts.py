@@ -141,6 +141,11 @@ def test_wrong_arguments_are_refused_in_the_names_of_the_call() -> None:
             client.tail("orders", timeout_s=1)
         with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
             client.list(timeout_s="1")
+        for huge in (10**400, -(10**400), 10**5000):
+            with pytest.raises(
+                ConfigurationError, match=r"timeout_s must be a number or None, got .* too large"
+            ):
+                client.list(timeout_s=huge)
         writer = client.open_writer("orders", create=True)
         with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
             writer.submit(b"one", timeout_s="1")

@@ -11,7 +11,6 @@ import pytest
 from dlog.blocking.client import Client
 from dlog.blocking.loop_thread import LoopThread
 from ledger.errors import ConfigurationError
-from ledger.writing.late_copies import LateCopies
 
 
 class Target:
@@ -21,7 +20,7 @@ class Target:
 
     def __init__(self) -> None:
         self.closed = 0
-        self.ledgers = SimpleNamespace(late_copies=LateCopies(lambda *_: None, 5.0))
+        self.ledgers = SimpleNamespace(hurry=lambda: None)
 
     async def close(self) -> None:
         self.closed += 1

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Thread
+
 import pytest
 
 from dlog.blocking.producer import Producer
 from dlog.blocking.writer import Writer
 from dlog.core.batching import BatchLimits
 from dlog.errors import AppendRejectedError, QueueFullError
+from dlog.model import Appended
 from tests.helpers.log.blocking_log import BlockingLog, blocking_log
 
 FILLING = bytes(2500)
@@ -74,3 +80,57 @@ def test_what_found_no_buffer_space_is_left_out_by_the_producer_that_is_opened_a
         log.speak()
         assert writer.producer("a").append(b"8", sequence=8).new == 1
         assert payloads(log) == [b"8"]
+
+
+def in_thread(producer: Producer, sequence: int, call: Callable[[], object]) -> Thread:
+    """The call of this sequence waits for buffer space when this returns."""
+    thread = Thread(target=call)
+    thread.start()
+    while (sequence, sequence) not in list(producer._waiting.values()):
+        assert thread.is_alive(), f"the call of {sequence} has not waited"
+        time.sleep(0.001)
+    return thread
+
+
+def test_an_append_that_waited_longer_does_not_pass_one_that_has_given_up() -> None:
+    """Both wait for buffer space, each in its own thread, and the first one's time is over."""
+    with blocking_log() as log:
+        _, producer = full_buffer(log)
+
+        def first() -> None:
+            with pytest.raises(QueueFullError):
+                producer.append(b"7", sequence=7, timeout_s=0.5)
+
+        def second() -> None:
+            with pytest.raises(AppendRejectedError, match="append from 7 on again"):
+                producer.append(b"8", sequence=8)
+
+        threads = [in_thread(producer, 7, first), in_thread(producer, 8, second)]
+        threads[0].join()
+        log.speak()
+        threads[1].join()
+        assert producer.append(b"7", sequence=7).new == 1
+        assert producer.append(b"8", sequence=8).new == 1
+        assert payloads(log) == [b"7", b"8"]
+
+
+def test_appends_of_several_threads_that_wait_for_buffer_space_are_there_or_rejected() -> None:
+    """They are woken in any order: one that passes a lower sequence would make that one a duplicate."""
+    sequences = range(7, 27)
+    with blocking_log() as log:
+        _, producer = full_buffer(log)
+        outcomes: dict[int, Appended | AppendRejectedError] = {}
+
+        def append(sequence: int) -> None:
+            try:
+                outcomes[sequence] = producer.append(b"%d" % sequence, sequence=sequence)
+            except AppendRejectedError as error:
+                outcomes[sequence] = error
+
+        threads = [in_thread(producer, each, partial(append, each)) for each in sequences]
+        log.speak()
+        for thread in threads:
+            thread.join()
+        appended = [one for one in sequences if isinstance(outcomes[one], Appended)]
+        assert payloads(log) == [b"%d" % sequence for sequence in appended]
+        assert appended == list(range(7, 7 + len(appended))) and appended

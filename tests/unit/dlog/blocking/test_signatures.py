@@ -75,7 +75,6 @@ FACTS_OF_ASYNCIO_ONLY = {
         "buffered_bytes",
         "buffer_bytes_max",
         "free_bytes",
-        "refusal",
         "batch_limits",
     },
     Reader: {"log", "until"},

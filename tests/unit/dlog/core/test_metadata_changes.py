@@ -9,6 +9,7 @@ import pytest
 from dlog.core.metadata_changes import (
     due_for_deletion,
     ended,
+    last_append_us,
     shrink_limit,
     taken_over,
     waiting_for_deletion,
@@ -131,6 +132,15 @@ def test_a_log_in_pages_ends_with_a_listed_ledger_although_that_is_empty(state: 
     assert [one.ledger_id for one in after.pending_delete] == [8]
     no_pages = ended(replace(before, pages=()), state, BOB, {LedgerId(9): seal(-1)}, now_us=600, nonce=5)
     assert no_pages.ledger_ids == ()
+
+
+def test_of_a_ledger_without_entries_no_time_counts() -> None:
+    """The clock may have been ahead when it was created, and no append has had that time."""
+    ahead = replace(listed(2, -1), created_us=1_800_000_000_000_000)
+    assert last_append_us(record(listed(1, 4), ahead)) == seal(4).last_append_us
+    assert last_append_us(record(ahead)) == 0
+    unread = replace(seal(4), last_append_us=0)
+    assert last_append_us(record(replace(ahead, seal=unread))) == ahead.created_us
 
 
 def test_delete_moves_every_ledger_to_pending_delete() -> None:

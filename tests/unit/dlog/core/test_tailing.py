@@ -418,6 +418,25 @@ def test_damaged_metadata_of_the_last_ledger_is_passed_only_if_the_record_has_it
         assert (raised.value.ledger_id, raised.value.resume_at) == (5, None)
 
 
+def test_an_unsealed_last_ledger_that_is_lost_is_passed_by_no_reader() -> None:
+    """Its writer needs no metadata to append. Once it is given up a ledger follows it, and the gap ends there."""
+    for position, policy in ((at(5), OnMissing.GAP), (at(5, 2), OnMissing.GAP), (at(5), OnMissing.FAIL)):
+        machine = tailing(position, on_data_loss=policy)
+        show(machine, record(5))
+        machine.on_ledger_missing(5)
+        with pytest.raises(
+            DataLossError, match=r"ledger 5, .* does not exist, and where .* given_up=\[5\]"
+        ) as raised:
+            show(machine, record(5))
+        assert (raised.value.ledger_id, raised.value.first, raised.value.resume_at) == (5, position, None)
+    machine = tailing(at(5, 2), on_data_loss=OnMissing.GAP)
+    show(machine, record(5, 8))
+    machine.on_ledger_missing(5)
+    show(machine, record(5, 8))
+    assert machine.next_step() == ReportGap(Gap(at(5, 2), at(8), GapReason.DATA_LOSS))
+    assert machine.next_step() == OpenLedger(8)
+
+
 def test_damaged_metadata_of_a_ledger_that_was_trimmed_since_is_no_loss() -> None:
     machine = tailing()
     show(machine, record(listed(5, 2), 6))
@@ -429,13 +448,13 @@ def test_damaged_metadata_of_a_ledger_that_was_trimmed_since_is_no_loss() -> Non
 def test_a_lost_last_ledger_leaves_the_reader_waiting_for_the_next() -> None:
     """Its successor is read as soon as it is listed."""
     machine = tailing(on_data_loss=OnMissing.GAP)
-    show(machine, record(5))
+    show(machine, record(listed(5, 2)))
     machine.on_ledger_missing(5)
-    show(machine, record(5))
+    show(machine, record(listed(5, 2)))
     assert machine.next_step() == ReportGap(Gap(at(5), at(6), GapReason.DATA_LOSS))
     assert isinstance(machine.next_step(), WaitForLedger)
     machine.on_record_changed()
-    show(machine, record(5, 8))
+    show(machine, record(listed(5, 2), 8))
     assert machine.next_step() == OpenLedger(8)
 
 

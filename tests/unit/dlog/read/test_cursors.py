@@ -387,3 +387,25 @@ def test_a_reader_that_finds_its_log_deleted_leaves_no_cursor() -> None:
         assert await client.logs.cursors.all(ref) == []
 
     play(scene)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_older_acknowledgement_does_not_bring_its_properties(together: bool) -> None:
+    """As of workers that end out of order: what is stored with a position belongs to it."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            async with client.open_writer(LOG, create=True) as writer:
+                ids = [await writer.append(b"%d" % number) for number in range(3)]
+            async with client.reader(LOG, cursor="c", until="latest") as reader:
+                assert len([message async for message in reader]) == 3
+                acks = [reader.ack(ids[at], properties={"at": str(at)}) for at in (2, 0)]
+                if together:
+                    await asyncio.gather(*acks)
+                else:
+                    for ack in acks:
+                        await ack
+            [cursor] = await client.cursors(LOG)
+            assert cursor.properties == (("at", "2"),)
+
+    simulate(main)

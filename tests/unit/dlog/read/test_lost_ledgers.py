@@ -210,22 +210,36 @@ def test_metadata_of_a_later_release_is_not_lost() -> None:
     play(scene, damaged=b"BookieMetadataFormatVersion\t4\n")
 
 
-def test_an_open_ledger_whose_metadata_is_damaged_ends_a_tail_that_asked_for_gaps() -> None:
-    """Its writer appends on, and no later ledger shows where it ends."""
+@pytest.mark.parametrize("damaged", [DAMAGED, b""])
+def test_an_open_ledger_whose_metadata_is_lost_ends_a_tail_that_asked_for_gaps(damaged: bytes) -> None:
+    """Its writer appends on, and no later ledger shows where it ends. The reader's cursor stays one that is valid."""
 
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
             writer = await client.open_writer(LOG, create=True)
             first = await writer.append(b"one")
-            reader = client.reader(LOG, on_data_loss="gap")
+            reader = client.reader(LOG, cursor="c", on_data_loss="gap")
             items = reader.items()
             assert (await anext(items)).id == first  # type: ignore[union-attr]
-            damage(cluster, LedgerId(first.ledger_id), DAMAGED)
+            if damaged:
+                damage(cluster, LedgerId(first.ledger_id), damaged)
+            else:
+                await client.ledgers.delete(LedgerId(first.ledger_id))
             with pytest.raises(DataLossError, match="where that ledger ends is not known"):
                 async with asyncio.timeout(600):
                     await anext(items)
+            await reader.ack()
             await reader.close()
+            async with client.reader(LOG, cursor="c", on_data_loss="gap") as reader:
+                with pytest.raises(DataLossError, match="where that ledger ends is not known"):
+                    async with asyncio.timeout(600):
+                        await anext(reader.items())
             writer.abort()
+            if not damaged:  # the way out that the error names
+                async with client.open_writer(LOG, given_up=[first.ledger_id]) as successor:
+                    second = await successor.append(b"two")
+                reader = client.reader(LOG, cursor="c", until="latest")
+                assert [message.id async for message in reader] == [second]
 
     simulate(main)
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
+from dlog.model import EARLIEST_ID, MessageId
+from dlog.read.range import Where
 from dlog.read.reader import Reader
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, MetadataUnavailableError
 from tests.helpers.log.blocking_log import blocking_log
 from tests.helpers.log.memory_ledgers import poll
 from tests.helpers.log.scripted_log import scripted_log, store_of
@@ -213,4 +215,18 @@ async def test_a_poll_whose_time_has_ended_keeps_the_opening() -> None:
         asked = store_of(client).asked
         await reader.open()
         assert asked.count("read_record") == 2, "one opening: the name, and the record"
+        await reader.close()
+
+
+@pytest.mark.parametrize("place", [MessageId(1, 2, 0), "latest"])
+async def test_a_reader_that_could_not_open_is_where_it_was_asked_to_start(place: Where) -> None:
+    """A consumer that stores the position however it ends does not begin the log again."""
+    async with scripted_log() as log, log.client() as client:
+        async with client.open_writer(LOG, create=True):
+            pass
+        reader = client.reader(LOG, place)
+        store_of(client).away = True
+        with pytest.raises(MetadataUnavailableError):
+            await reader.open()
+        assert reader.position == (place if isinstance(place, MessageId) else EARLIEST_ID)
         await reader.close()

@@ -278,6 +278,27 @@ def test_a_sweep_that_bars_a_ledger_fails_the_whole_batch() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("end", ["finish", "replaced bookie"])
+def test_a_task_whose_ledger_is_swept_meanwhile_must_write_it_again(end: str) -> None:
+    """Another attempt has published the batch."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient) -> None:
+        epoch = await open_epoch(client, LOG)
+        task = StagingWriter(epoch, ZERO, client.ledgers, client.config)
+        await task.append(encoded(b"1"), 1)
+        assert await publish(client, epoch, ZERO, await staged(client, epoch, ZERO, [b"1"]))
+        [swept] = await client.admin.sweep(age_s=-1)
+        if end == "replaced bookie":
+            cluster.kill_bookie(0)
+            await task.append(encoded(b"2"), 1)
+        error = await refused(client, task.finish(), StagingBarredError)
+        assert str(swept) in str(error)
+        await task.discard()
+        assert await read(client) == [b"1"]
+
+    play(scene)
+
+
 def test_an_entry_has_the_limit_of_the_clients_ledgers() -> None:
     config = LogConfig(
         ledger=LedgerClientConfig(entry_bytes_max=4096), batching=BatchLimits(entry_bytes_max=4096)

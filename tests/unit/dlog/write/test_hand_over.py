@@ -161,6 +161,22 @@ def test_an_owner_that_keeps_its_log_is_fenced_when_the_time_is_over() -> None:
     play(scene, config=LogConfig(hands_over=False))
 
 
+def test_an_owner_that_was_asked_by_a_call_that_was_cancelled_goes_on() -> None:
+    """It does not run while it is asked. When it goes on, it has not to end: the client does not wait any more."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
+        assert writing.writer is not None
+        cluster.pause("owner")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.open_writer(LOG, wait_for_current_owner=30), 1)
+        cluster.resume("owner")
+        await asyncio.sleep(60)
+        assert writing.writer.active
+        assert not writing.ended
+
+    play(scene)
+
+
 def test_a_standby_takes_over_when_the_owner_closes() -> None:
     async def scene(cluster: SimulatedCluster, client: LogClient, writing: Writing) -> None:
         waiting = asyncio.create_task(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-from dlog.write.left_out import LeftOut, keep_above, leave_out
+from dlog.write.left_out import RANGES_MAX, LeftOut, keep_above, leave_out
 
 
 def test_they_are_as_a_set_of_sequences() -> None:
@@ -25,3 +25,13 @@ def test_they_are_as_a_set_of_sequences() -> None:
             assert {each for low, high in ranges for each in range(low, high + 1)} == expected
             assert all(low <= high for low, high in ranges)
             assert all(before[1] + 1 < after[0] for before, after in pairwise(ranges))
+
+
+def test_of_too_many_the_newest_become_one() -> None:
+    """What is missing stays missing, and the lowest sequence, from which a program appends again, is exact."""
+    ranges: LeftOut = ()
+    for sequence in range(0, 4 * RANGES_MAX, 2):
+        ranges = leave_out(ranges, sequence, sequence)
+    assert len(ranges) == RANGES_MAX
+    assert ranges[0] == (0, 0)
+    assert ranges[-1] == (2 * RANGES_MAX - 2, 4 * RANGES_MAX - 2)

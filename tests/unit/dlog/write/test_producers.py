@@ -23,6 +23,7 @@ from dlog.errors import (
     DataLossError,
     MessageTooLargeError,
     TooManyProducersError,
+    WriterDeposedError,
 )
 from dlog.format.entry import ELSEWHERE, decode_envelope
 from dlog.format.producer_snapshot import PRODUCER_BYTES, LastMessage, decode_snapshot, producer_id
@@ -460,6 +461,91 @@ async def test_what_is_cancelled_while_it_waits_for_buffer_space_does_not_count(
         assert found == [b"a1"] * appended + [b"a7", b"a8", b"a9"]
 
 
+@pytest.mark.parametrize("how", ["wait_for", "task", "submit", "many", "wait_for in a task"])
+def test_what_is_cancelled_before_its_first_step_does_not_count(how: str) -> None:
+    """Of a task that is cancelled before its first step asyncio runs nothing."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("billing")
+        await producer.append(b"6", sequence=6)
+        begin: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "submit": lambda: producer.submit(b"7", sequence=7),
+            "many": lambda: producer.append_many([b"7"], first_sequence=7),
+        }
+        call = begin.get(how, lambda: producer.append(b"7", sequence=7))()
+        if how == "wait_for":
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call, timeout=0)
+        elif how == "wait_for in a task":
+            task = asyncio.create_task(asyncio.wait_for(call, timeout=9))
+            task.cancel()
+        else:
+            task = asyncio.create_task(call)
+            task.cancel()
+        later = asyncio.create_task(producer.append(b"8", sequence=8))
+        with pytest.raises(AppendRejectedError):
+            await later
+        assert (await producer.append(b"7", sequence=7)).new == 1
+        assert (await producer.append(b"8", sequence=8)).new == 1
+        assert await read(client) == [b"6", b"7", b"8"]
+        call.close()  # Python warns of one that is only dropped
+
+    play(scene)
+
+
+async def test_a_call_that_is_dropped_does_not_count() -> None:
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer(LOG, create=True)
+        producer = await writer.producer("a")
+        with pytest.warns(RuntimeWarning, match="never awaited"):
+            producer.append(b"7", sequence=7)  # type: ignore[unused-coroutine]
+        assert not producer._made
+        with pytest.raises(AppendRejectedError, match="append from 7 on again"):
+            await producer.append(b"8", sequence=8)
+
+
+def test_a_call_that_begins_later_than_the_next_one_is_there_or_the_next_one_is_not() -> None:
+    """In Python 3.11 `wait_for` makes a task, so that the call has its first step a turn of the loop later."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("billing")
+        calls = [producer.append(b"%d" % sequence, sequence=sequence) for sequence in (1, 2, 3)]
+        second = asyncio.create_task(calls[1])
+        first = asyncio.create_task(asyncio.wait_for(calls[0], timeout=9))
+        with pytest.raises(AppendRejectedError, match="append from 1 on again"):
+            await second
+        assert (await first).new == 1
+        with pytest.raises(AppendRejectedError, match="append from 2 on again"):
+            await calls[2]
+        assert (await producer.append_many([b"2", b"3"], first_sequence=2)).new == 2
+        assert await read(client) == [b"1", b"2", b"3"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_none_of_the_sequences_of_a_call_that_has_not_begun_is_passed(begins: bool) -> None:
+    """Also if the first ones are appended by another call."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        producer = await writer.producer("billing")
+        late = producer.append_many((b"%d" % sequence for sequence in (1, 2, 3)), first_sequence=1)
+        assert (await producer.append(b"1", sequence=1)).new == 1
+        with pytest.raises(AppendRejectedError, match="append from 2 on again"):
+            await producer.append(b"4", sequence=4)
+        if begins:
+            assert (await late).new == 2
+        else:
+            late.close()
+            with pytest.raises(AppendRejectedError, match="append from 2 on again"):
+                await producer.append(b"4", sequence=4)
+            assert (await producer.append_many([b"2", b"3"], first_sequence=2)).new == 2
+        assert (await producer.append(b"4", sequence=4)).new == 1
+        assert await read(client) == [b"1", b"2", b"3", b"4"]
+
+    play(scene)
+
+
 async def test_of_what_is_cancelled_while_it_waits_only_what_was_not_appended_is_missing() -> None:
     """What comes before it is accepted, and does not take its place."""
     async with scripted_log() as log, small_buffer(log) as client:
@@ -526,6 +612,31 @@ async def test_each_of_several_cancelled_appends_must_be_repeated() -> None:
             assert (await producer.append(b"a20", sequence=20)).new == 1
             assert (await producer.append(b"a30", sequence=30)).new == 1
         assert await payloads(client, LOG) == [b"0", b"1", b"a10", b"a20", b"a30"]
+
+
+async def test_what_was_rejected_must_be_repeated_as_well() -> None:
+    """Else a later one, of another task of the program, would make it look as if it were in the log."""
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer, go_on = await held_writer(log, client, tool)
+        producer = await writer.producer("a")
+        futures = [await producer.submit(b"a%d" % number, sequence=number) for number in (1, 2)]
+        futures[0].cancel()
+        go_on.set()
+        async with asyncio.timeout(GUARD_S):
+            for rejected in (futures[1], producer.append(b"a3", sequence=3)):
+                with pytest.raises(AppendRejectedError, match="sequence 1 was cancelled"):
+                    await rejected
+            assert (await producer.append(b"a1", sequence=1)).new == 1
+            with pytest.raises(AppendRejectedError, match="append from 2 on again"):
+                await producer.append(b"a4", sequence=4)
+            assert (await producer.append(b"a2", sequence=2)).new == 1
+            with pytest.raises(
+                AppendRejectedError, match="append from 3 on again"
+            ):  # rejected before it was held
+                await producer.append(b"a4", sequence=4)
+            for number in (3, 4):
+                assert (await producer.append(b"a%d" % number, sequence=number)).new == 1
+        assert await payloads(client, LOG) == [b"0", b"1", b"a1", b"a2", b"a3", b"a4"]
 
 
 def test_a_forgotten_producer_begins_anew_and_takes_no_place() -> None:
@@ -699,6 +810,27 @@ def test_a_sequence_is_a_number_of_63_bits(sequence: int) -> None:
         assert (await producer.append(b"", sequence=2**63 - 1)).new == 1
 
     play(scene)
+
+
+async def test_a_writer_that_has_ended_has_no_producers() -> None:
+    """And forgets none: that would take effect with its next append."""
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        for end in ("close", "abort", "takeover"):
+            writer = await client.open_writer(LOG, create=end == "close")
+            await (await writer.producer("a")).append(b"", sequence=1)
+            if end == "takeover":
+                await (await other.open_writer(LOG)).close()
+                with pytest.raises(WriterDeposedError):
+                    await writer.append(b"")
+            elif end == "close":
+                await writer.close()
+            else:
+                writer.abort()
+            refusal = WriterDeposedError if end == "takeover" else AppendAbortedError
+            with pytest.raises(refusal):
+                await writer.producer("a")
+            with pytest.raises(refusal):
+                await writer.forget_producer("a")
 
 
 # ---- what cannot be read

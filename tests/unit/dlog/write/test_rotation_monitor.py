@@ -65,3 +65,26 @@ def test_a_ledger_that_was_empty_for_long_is_replaced_once_it_is_idle() -> None:
 
 async def ledgers(client: LogClient) -> int:
     return len((await client.describe(LOG)).record.ledgers)
+
+
+def test_a_ledger_that_is_due_and_cannot_be_replaced_is_checked_now_and_then(checks: list[float]) -> None:
+    """With thousands of idle logs and a metadata store that is away, the checks would take the whole processor."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        config = LogConfig(rotation=RotationLimits(idle_s=10.0))
+        async with await cluster.client(config=config) as client:
+            writer = await client.open_writer(LOG, create=True)
+            await writer.append(b"one")
+            await asyncio.sleep(5)
+            cluster.metadata.partition(cluster.loop.node.name)
+            await asyncio.sleep(10)
+            checks.clear()
+            await asyncio.sleep(60)
+            assert len(checks) <= 12
+            cluster.metadata.heal(cluster.loop.node.name)
+            old = writer.record.ledger_ids
+            await asyncio.sleep(20)
+            assert writer.record.ledger_ids > old
+            writer.abort()
+
+    simulate(main)

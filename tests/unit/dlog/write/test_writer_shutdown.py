@@ -11,6 +11,7 @@ import pytest
 from dlog.client import LogClient
 from dlog.errors import AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
+from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError
 from tests.helpers.ledger.scripted_bookies import until
@@ -127,3 +128,20 @@ async def test_every_life_ends_with_everything_settled(seed: int) -> None:
                 await asyncio.gather(*life.beside, return_exceptions=True)
             await life.check()
         await until(lambda: len(asyncio.all_tasks()) <= before, 5)
+
+
+def test_a_second_close_that_is_cancelled_leaves_the_first_one_alone() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer("orders", create=True)
+            for number in range(3):
+                cluster.network.clog(cluster.loop.node.name, f"bookie-{number}", 3.0)
+            append = asyncio.create_task(writer.append(b"a"))
+            first = asyncio.create_task(writer.close())
+            await asyncio.sleep(0.1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(writer.close(), 0.1)
+            await first
+            assert append.result() is not None
+
+    simulate(main)

@@ -1,0 +1,54 @@
+"""A client that is closed while its ledgers are being marked: it waits, and not for long if it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from dlog.client import LogClient
+from ledger.model import BookieId, LedgerId
+from tests.helpers.ledger.scripted_bookies import GUARD_S
+from tests.helpers.log.scripted_log import scripted_log
+
+COUNT = 200
+MARK_S = 0.2
+
+
+def report(client: LogClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ledgers that lack copies; returns those that are marked by then. Some 1.4 s, more than a silent store gets."""
+    marked: list[int] = []
+
+    async def mark(ledger_id: LedgerId, missing: Collection[BookieId], now_ms: int) -> None:
+        await asyncio.sleep(MARK_S)
+        marked.append(ledger_id)
+
+    monkeypatch.setattr(client.ledgers.store.repair, "mark", mark)
+    for ledger_id in range(COUNT):
+        client.ledgers.missed_copies.report(LedgerId(ledger_id), BookieId("127.0.0.1:3181"))
+    return marked
+
+
+async def test_it_waits_while_marks_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted_log() as log, log.client() as client:
+        marked = report(client, monkeypatch)
+        async with asyncio.timeout(GUARD_S):
+            await client.close()
+        assert len(marked) == COUNT
+
+
+async def test_a_cancelled_close_waits_a_second_and_the_next_one_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted_log() as log, log.client() as client:
+        marked = report(client, monkeypatch)
+        now = asyncio.get_running_loop().time
+        begun = now()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.close(), 0.1)
+        assert now() - begun < 1.3
+        assert len(marked) < COUNT
+        begun = now()
+        await client.close()
+        assert now() - begun < 0.1
