@@ -162,6 +162,8 @@ class Acknowledged:
     """
 
     def __init__(self) -> None:
+        self.refusal: Callable[[], LogStoreError | None] = lambda: None
+        """Why nothing more can be appended, once the writer is known."""
         self._outcomes = _Outcomes()
         self._runs: deque[_Run] = deque()
 
@@ -182,9 +184,14 @@ class Acknowledged:
                 break
             self._count_first(pending.result())
 
-    def collect_done(self) -> None:
-        """Count what is acknowledged, without waiting. Raises the error of a run that failed."""
+    def check(self) -> None:
+        """Count what is acknowledged, without waiting.
+
+        Raises the error of a run that failed, or of a writer that has lost the log: it is of no use to wait for input.
+        """
         self.collect(len(self._runs))
+        if (refusal := self.refusal()) is not None:
+            raise refusal
 
     @property
     def in_flight(self) -> int:
@@ -221,7 +228,8 @@ class Acknowledged:
 
     def summary(self, verb: str) -> str:
         found = self._outcomes
-        before = f"; {found.earlier:,} were in the log before" if found.earlier else ""
+        verb_before = "was" if found.earlier == 1 else "were"
+        before = f"; {found.earlier:,} {verb_before} in the log before" if found.earlier else ""
         if not found.acknowledged:
             return f"no messages were {verb}{before}"
         return f"{counted(found.acknowledged, 'message')} {verb}, {found.first} to {found.last}{before}"
@@ -283,7 +291,7 @@ def append(
     )
     with opened_input(file) as (source, size), progress(size) as advance:
         acknowledged = Acknowledged()
-        chunks = chunks_of(source, advance, acknowledged.collect_done)
+        chunks = chunks_of(source, advance, acknowledged.check)
         groups = read_messages(decompressed(chunks) if gzipped or file.endswith(".gz") else chunks, options)
         if size is not None:
             groups = _begun(groups)
@@ -298,6 +306,7 @@ def append(
             ) as writer,
             _after_takeover(),
         ):
+            acknowledged.refusal = lambda: writer.refusal
             runs = writer if producer is None else SequencedRuns(writer.producer(producer))
             _append_all(groups, runs.submit_many, acknowledged, writer.abort)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -123,9 +124,17 @@ async def _top(client: LogClient, interval_s: float, times: int | None, output: 
                     found = await monitor.measure()
                     damaged = cache.snapshot.damaged
                     if output is TableOutput.JSON:
-                        print_json(top_documents(found, damaged))
+                        _print_documents(top_documents(found, damaged), alone=times == 1)
                         continue
                     shown.show(partial(_top_lines, cluster_line(cache.snapshot, found), found, damaged))
+
+
+def _print_documents(documents: list[dict[str, object]], *, alone: bool) -> None:
+    """One document; of several each is a line, printed when it is known."""
+    if alone:
+        print_json(documents)
+    else:
+        print(json.dumps(documents), flush=True)
 
 
 def _top_lines(cluster: str, found: Sequence[LogActivity], damaged: Damaged, size: Size | None) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlog.cli.live import watch_info
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
+from ledger.command_line import FAILED, say
 from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -145,8 +147,9 @@ def delete(
     namespace: Namespace = "default",
 ) -> None:
     """Delete a log and everything in it."""
-    if not yes:
-        typer.confirm(f"Delete log {log} and all its messages permanently?", abort=True, err=True)
+    if not yes and not _confirmed(f"Delete log {log} and all its messages permanently?"):
+        say("dlog", "nothing was deleted")
+        raise typer.Exit(FAILED)
     if administer(metadata, namespace, lambda client: client.delete(log)):
         print(f"deleted {log}")
     else:
@@ -155,6 +158,12 @@ def delete(
             f"still write to them: run `dlog delete {log}` again when all their bookies are registered, or when the "
             "log's grace period has ended"
         )
+
+
+def _confirmed(question: str) -> bool:
+    """Ask on stderr. The end of the input is a no."""
+    print(question, "[y/N]: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.buffer.readline().strip().lower() in (b"y", b"yes")
 
 
 def gc(

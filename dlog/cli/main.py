@@ -30,7 +30,8 @@ def _version(requested: bool) -> None:
     if requested:
         from importlib.metadata import version
 
-        print(f"dlog {version('dlog-bookkeeper')}")
+        # Flushed here, where an output that cannot be written ends in a sentence.
+        print(f"dlog {version('dlog-bookkeeper')}", flush=True)
         raise typer.Exit
 
 

@@ -89,18 +89,18 @@ def tail(
     """Print the newest messages, and with -f wait for more."""
     as_bytes = formatter(output, key_delimiter)
     start, until = None if last else "latest", None if follow else "latest"
-    with (
-        connect(metadata, namespace) as client,
-        client.reader(log, start, last=last or None, until=until, on_data_loss=on_data_loss) as reader,
-    ):
-        try:
+    try:
+        with (
+            connect(metadata, namespace) as client,
+            client.reader(log, start, last=last or None, until=until, on_data_loss=on_data_loss) as reader,
+        ):
             if follow:
                 interrupt_without_reader()
             _print(_messages(reader), as_bytes)
-        except KeyboardInterrupt:
-            # Ctrl-C is how following ends, so it is not a failure.
-            if not follow:
-                raise
+    except KeyboardInterrupt:
+        # Ctrl-C is how following ends, so it is not a failure, nor is it before the cluster has answered.
+        if not follow:
+            raise
 
 
 def _messages(reader: Reader) -> Iterator[Message]:

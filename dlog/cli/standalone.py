@@ -56,17 +56,19 @@ def standalone(
     SQLite, or ZooKeeper with --metadata. Stop it with Ctrl-C; started again on the same DIR, it has the same logs.
     """
     import shlex
+    from contextlib import ExitStack
 
     from dlog.local.embedded import Standalone
 
-    with Standalone(data, bookies, metadata=metadata, report=tell) as cluster:
+    with ExitStack() as stack:
         try:
+            cluster = stack.enter_context(Standalone(data, bookies, metadata=metadata, report=tell))
             uri = shlex.quote(cluster.uri)  # servers of ZooKeeper are separated by `;`
             count = len(cluster.bookies)
             running = f"{counted(count, 'bookie')} {'is' if count == 1 else 'are'}"
             tell(HELP.format(running=running, data=data.resolve(), uri=uri))
             cluster.wait()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # also while it starts
             tell("stopping")
 
 

@@ -43,8 +43,9 @@ def line_messages(groups: Iterable[list[bytes]], key_delimiter: bytes | None) ->
             number += 1
             key, found, payload = line.partition(key_delimiter)
             if not found:
+                shown = key_delimiter.decode(errors="replace")
                 raise ConfigurationError(
-                    f"line {number} of the input has no key: the delimiter {key_delimiter!r} is not in it"
+                    f"line {number} of the input has no key: the delimiter {shown!r} is not in it"
                 )
             group.append(NewMessage(key, payload))
         yield group

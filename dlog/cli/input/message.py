@@ -21,10 +21,20 @@ Group = list[NewMessage]
 
 
 def check_size(size: int, what: str, bytes_max: int = ENTRY_BYTES_MAX) -> None:
-    """MessageTooLargeError if an input unit of `size` bytes exceeds `bytes_max`, by default the largest message."""
-    if size > bytes_max:
-        raise MessageTooLargeError(
-            f"{what} of the input has {size} bytes or more, the limit of {what} is {bytes_max}: split it",
-            entry_bytes=size,
-            entry_bytes_max=bytes_max,
-        )
+    """MessageTooLargeError if an input unit of `size` bytes exceeds `bytes_max`, by default the largest entry.
+
+    A message may have less than that: it is checked when its key and headers are known, and named here, so that a
+    line is not split in vain.
+    """
+    if size <= bytes_max:
+        return
+    from dlog.config import LogConfig
+
+    message_max = LogConfig().batching.entry_bytes_max
+    unit_max = "" if what == "a message" else f"the limit of {what} is {bytes_max}, and "
+    raise MessageTooLargeError(
+        f"{what} of the input has {size} bytes or more; {unit_max}the limit of a message is an entry of {message_max} "
+        "bytes: split it",
+        entry_bytes=size,
+        entry_bytes_max=message_max,
+    )

@@ -38,7 +38,10 @@ def _opened(file: str) -> BinaryIO:
 
 
 def chunks_of(source: BinaryIO, advance: Callable[[int], None], check: Callable[[], None]) -> Iterator[bytes]:
-    """Chunks of the input. While it has none, `check` is called regularly: an append may have failed."""
+    """Chunks of the input.
+
+    While it has none, `check` is called regularly: an append may have failed, or the log may be lost.
+    """
     while True:
         while not select.select([source], [], [], CHECK_INTERVAL_S)[0]:
             check()

@@ -169,7 +169,12 @@ def test_a_message_above_the_limit(dlog: Command) -> None:
 def test_a_line_without_end(dlog: Command) -> None:
     dlog("create", "endless").must_succeed()
     dlog("append", "endless", stdin=b"x" * 6_000_000).must_fail(
-        1, "a line of the input", "5242380", "split it"
+        1, "a line of the input", "limit of a message is an entry of 1048576 bytes: split it"
+    )
+    too_long = (6_000_000).to_bytes(4, "big")
+    failed = dlog("append", "endless", "--format", "raw-length", stdin=too_long)
+    failed.must_fail(
+        1, "a message of the input has 6000000 bytes or more; the limit of a message is an entry of 1048576"
     )
 
 

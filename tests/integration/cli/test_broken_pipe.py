@@ -329,7 +329,7 @@ def test_following_ends_with_its_reader(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["read", "pipes"], ["ls"], ["info", "pipes", "-o", "json"], ["--help"]]
+    "arguments", [["read", "pipes"], ["ls"], ["info", "pipes", "-o", "json"], ["--help"], ["--version"]]
 )
 def test_a_full_disk_is_named(place: Place, arguments: list[str]) -> None:
     """One sentence, once, and a failure: what was asked for is not there."""

@@ -239,8 +239,12 @@ def test_a_sealed_log_is_read_and_takes_no_more_appends(dlog: Command) -> None:
 
 def test_a_question_comes_before_a_deletion(dlog: Command) -> None:
     dlog("create", "asked").must_succeed()
-    assert dlog("delete", "asked", stdin=b"n\n").code == 1
+    for answer in (b"n\n", b"\n", b"", b"yes please\n", b"\xff\n"):
+        found = dlog("delete", "asked", stdin=answer)
+        assert (found.code, found.out) == (1, "")
+        assert found.err.endswith("permanently? [y/N]: dlog: nothing was deleted\n"), found.err
     assert "asked" in dlog("ls").must_succeed()
+    assert dlog("delete", "asked", stdin=b"Y\n").must_succeed() == "deleted asked\n"
 
 
 def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Path) -> None:

@@ -55,6 +55,29 @@ def test_a_command_that_waits_gets_the_log_from_one_that_appends(dlog: Command) 
     assert dlog.here("read", "passed", *HERE, "-o", "raw").must_succeed() == "first\nsecond\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("append",), "was taken over by"),
+        (("append", "--wait-for-owner", "30"), "was handed over to"),
+        (("seal",), "was sealed by"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
+)
+def test_a_command_that_waits_for_input_ends_when_it_loses_the_log(
+    dlog: Command, command: tuple[str, ...], reason: str
+) -> None:
+    """What it would read from then on could not be appended, so its pipe must not take it."""
+    log = f"lost-{'-'.join(command).replace('--', '')}"
+    with appending(dlog, log) as old:
+        dlog(*command, log, *HERE, stdin=b"second\n").must_succeed()
+        assert old.wait(timeout=GUARD_S) == 1  # its stdin is open
+        assert old.stderr is not None
+        lines = old.stderr.read().decode().splitlines()
+    assert "1 message acknowledged" in lines[-2]
+    assert reason in lines[-1]
+
+
 def test_rotate_leaves_the_writer_its_log(dlog: Command) -> None:
     with appending(dlog, "turned") as writer:
         said = dlog("rotate", "turned", *HERE).must_succeed()

@@ -55,6 +55,19 @@ def test_top_follows_a_writer_and_ctrl_c_ends_it(dlog: Command) -> None:
         writer.communicate(timeout=30)
 
 
+def test_top_prints_each_measurement_as_a_line_of_json_as_soon_as_it_is_there(dlog: Command) -> None:
+    dlog("create", "one", "--namespace", "lines").must_succeed()
+    with dlog.start("top", "-d", "0.2", "-o", "json", "--namespace", "lines") as top:
+        assert top.stdout is not None
+        for _ in range(2):
+            [row] = json.loads(top.stdout.readline())
+            assert row["log"] == "lines/one"
+        top.send_signal(signal.SIGINT)
+        assert top.wait(timeout=30) == 0
+    printed = dlog("top", "-n", "2", "-d", "0.1", "-o", "json", "--namespace", "lines").must_succeed()
+    assert [len(json.loads(line)) for line in printed.splitlines()] == [1, 1]
+
+
 def test_info_watch_shows_each_change(dlog: Command) -> None:
     dlog("append", "watched", "--create", stdin=b"a\n").must_succeed()
     with dlog.start("info", "watched", "--watch", "-o", "json") as watch:

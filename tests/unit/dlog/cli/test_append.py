@@ -147,3 +147,11 @@ def test_runs_of_many_small_headers_fit_into_an_entry() -> None:
     _append_all(iter([[message] * 3_000]), submit_many, Acknowledged(), lambda: None)
     assert max(sizes) <= RUN_BYTES + ENTRY_OVERHEAD_BYTES
     assert len(sizes) < 20
+
+
+def test_one_message_that_was_there_before_is_one() -> None:
+    for number, expected in ((1, "; 1 was in the log before"), (2, "; 2 were in the log before")):
+        acknowledged = Acknowledged()
+        acknowledged.submit(number, lambda: Done([]))
+        acknowledged.collect(0)
+        assert acknowledged.summary("appended").endswith(expected)
