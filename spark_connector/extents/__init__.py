@@ -3,4 +3,5 @@
 partitions.py      extents and partitions as values; cutting and packing
 readable.py        what of a log can be read now, ledger by ledger
 extent_reader.py   reads the entries of an extent
+trimming.py        whether messages from a position on were trimmed
 """

@@ -21,6 +21,14 @@ _KEY = "dlog.options"
 _PREFIX = "option."
 """Before the options of a table in its properties; without it they are there a second time."""
 
+_ALTERNATIVES = (
+    ("log", "path", "logs", "logspattern"),
+    ("startingid", "startingtimestamp"),
+    ("endingid", "endingtimestamp"),
+    ("maxrecordspertrigger", "maxbytespertrigger"),
+)
+"""A query that sets one of a group has none of the table's: that would be used instead, or refused next to it."""
+
 
 def table_options(options: Mapping[str, str]) -> dict[str, str] | None:
     """What `OPTIONS (…)` of a new table sets; None if the schema is not that of a table."""
@@ -48,7 +56,9 @@ def read_options(given: Mapping[str, str], schema: StructType) -> dict[str, str]
         return own
     kept = next((field.metadata[_KEY] for field in schema if _KEY in field.metadata), None)
     if kept is not None:
-        return {**json.loads(kept), **own}
+        replaced = {name for group in _ALTERNATIVES if not own.keys().isdisjoint(group) for name in group}
+        of_table = {name: value for name, value in json.loads(kept).items() if name not in replaced}
+        return {**of_table, **own}
     if not any(name.startswith("log") or name == "path" for name in own):
         raise BadOptionError(
             "options 'metadata' and 'log' are missing: set them; for a table, create it with OPTIONS and without a "

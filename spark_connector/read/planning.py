@@ -13,7 +13,7 @@ from dlog.together import each
 from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.extents.extent_reader import ExtentReader
 from spark_connector.extents.partitions import Extent, Partition
-from spark_connector.extents.readable import readable_extents
+from spark_connector.extents.readable import readable_extents, tail_of
 from spark_connector.options.bounds import bound_of, check_logs
 from spark_connector.options.log_choice import LogPattern
 from spark_connector.options.read_options import ReadOptions
@@ -86,10 +86,13 @@ async def _range(ref: LogRef, options: ReadOptions, cluster: Cluster) -> list[Ex
     """What of a log is read."""
     name = ref.name.name
     starting, ending = bound_of(options.starting, name), bound_of(options.ending, name)
-    if options.starting_time_us is not None:
-        starting = await first_at_or_after(options.starting_time_us, cluster.logs, ref, cluster.ledgers)
     if options.ending_time_us is not None:
         ending = await first_at_or_after(options.ending_time_us, cluster.logs, ref, cluster.ledgers)
+    if options.starting_time_us is not None:
+        # The position of a time to come is the tail: what is appended after that is older than the time.
+        _, tail = await tail_of(cluster.logs, ref, cluster.ledgers)
+        ending = tail if ending == "latest" else min(ending, tail)
+        starting = await first_at_or_after(options.starting_time_us, cluster.logs, ref, cluster.ledgers)
     first = starting if isinstance(starting, MessageId) else EARLIEST_ID
     record, extents = await readable_extents(cluster.logs, ref, cluster.ledgers, first)
     if options.starting_time_us is not None and isinstance(starting, MessageId):

@@ -52,9 +52,14 @@ def check_schema(asked: StructType, include_headers: bool, include_producer: boo
     """Check a user's `.schema(...)`: it may select columns by name and type.
 
     Raises:
-        BadOptionError: a column is unknown, is there twice, has another type, or is declared as never null and may be.
+        BadOptionError: a column is unknown, is there twice, has another type, or is declared as never null and may be;
+            or there is none.
     """
     known = {field.name: field for field in read_schema(include_headers, include_producer)}
+    if not len(asked):  # Spark would count no rows
+        raise BadOptionError(
+            f"the schema has no columns: name at least one of {', '.join(known)}", option="schema"
+        )
     for field in asked:
         if field.name not in known:
             raise BadOptionError(

@@ -17,7 +17,7 @@ from dlog.blocking.loop_thread import LoopThread
 from dlog.config import LogConfig
 from dlog.core.batching import BatchLimits
 from dlog.core.publication import SinkBatch, StagedLedger
-from dlog.errors import CallTimeoutError
+from dlog.errors import CallTimeoutError, StagingBarredError
 from dlog.format.message import decode_messages
 from dlog.sink.epoch import SinkEpoch
 from dlog.sink.staging import StagingWriter, body_bytes_max
@@ -26,7 +26,6 @@ from ledger.errors import (
     AddFailedError,
     LedgerClosedError,
     LedgerFencedError,
-    LedgerNotFoundError,
     LogStoreError,
     OutcomeUnknownError,
 )
@@ -39,6 +38,9 @@ from spark_connector.sink.row_entries import EncodedEntry, encode_rows
 
 _CLEAN_UP_S = 10.0
 """For the ledgers of a task that has failed: what is left of them is swept."""
+
+_STEP_BYTES = 8 * 1024 * 1024
+"""Of one call on the loop, which may take `writeTimeoutMs`: bookies that store are not waited for in vain."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,8 +90,16 @@ def append_rows(rows: Iterable[pa.RecordBatch], options: SinkOptions, partition:
 
 
 def _encoded(rows: Iterable[pa.RecordBatch], most: int) -> Iterator[list[EncodedEntry]]:
+    """What is passed to the loop in one call: a record batch may have hundreds of megabytes."""
     for batch in rows:
-        if entries := list(encode_rows(batch, most)):
+        entries, size = list[EncodedEntry](), 0
+        for entry in encode_rows(batch, most):
+            entries.append(entry)
+            size += len(entry.body)
+            if size >= _STEP_BYTES:
+                yield entries
+                entries, size = [], 0
+        if entries:
             yield entries
 
 
@@ -147,8 +157,8 @@ _LEDGER_LOST = (
     AddFailedError,
     LedgerFencedError,
     LedgerClosedError,
-    LedgerNotFoundError,
     OutcomeUnknownError,
+    StagingBarredError,
 )
 """What a task's own ledger can suffer: for the query it only means that the task has written nothing."""
 

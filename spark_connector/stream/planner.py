@@ -19,6 +19,7 @@ from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.errors import OffsetFormatError, PartitionDataLossError, StreamDataLossError
 from spark_connector.extents.extent_reader import ExtentReader
 from spark_connector.extents.partitions import Extent, between
+from spark_connector.extents.trimming import has_missed
 from spark_connector.options.bounds import bound_of, check_logs
 from spark_connector.options.log_choice import LogPattern, NamedLogs
 from spark_connector.options.stream_options import StreamOptions
@@ -29,7 +30,6 @@ from spark_connector.stream.batch_limits import BatchLimits, Pending
 from spark_connector.stream.followed_log import KEPT_S, FollowedLog, Found, Tail
 from spark_connector.stream.matching_logs import MatchingLogs
 from spark_connector.stream.offsets import LogPosition, StreamOffset, first_start
-from spark_connector.stream.trimming import has_missed
 
 T = TypeVar("T")
 
@@ -90,9 +90,14 @@ class StreamPlanner:
             start = await self._log(log).at_time(time_us, tail.ref)
         else:
             starting = bound_of(self._options.read.starting, log)
-            if not self._options.fail_on_data_loss and isinstance(starting, MessageId):
-                starting = max(starting, tail.record.trim_before)
-            start = start_of(log, tail.record, starting, tail.id)
+            record, extents = tail.record, list[Extent]()
+            if isinstance(starting, MessageId) and starting < record.trim_before:
+                if not self._options.fail_on_data_loss:
+                    starting = record.trim_before
+                else:
+                    found = await self._log(log).look(starting)
+                    record, extents = found.record, found.extents
+            start = start_of(log, record, extents, starting, tail.id)
         return LogPosition(origin=start, next=start, log_uuid=tail.ref.log_uuid)
 
     async def stop_at_tail(self) -> None:
@@ -218,7 +223,8 @@ class StreamPlanner:
         return await self._matching.names()
 
     def _forget(self, log: str) -> None:
-        """A log that matches the pattern does not exist."""
+        """A log that matches the pattern does not exist. A stream may meet any number of such logs."""
+        self._followed.pop(log, None)
         if self._matching is not None:
             self._matching.forget(log)
 

@@ -30,6 +30,8 @@ from spark_connector.read.schema import read_schema
 from spark_connector.read.task import TaskSettings, read_partition
 from spark_connector.source import DlogReader
 from tests.helpers.log.filled_log import append_ledgers
+from tests.helpers.planned_batch import PlannedBatch
+from tests.helpers.planned_stream import PlannedStream
 from tests.helpers.repository import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -205,6 +207,28 @@ def test_a_shrunk_start_is_data_loss(cluster: Standalone, on_cluster: Callable[.
         planned(cluster, "short", starting=start)
     reader, partitions = planned(cluster, "short")
     assert [row["value"] for row in rows_of(reader, partitions)] == [b"7", b"8", b"9", b"10", b"11"]
+
+
+def test_a_range_goes_on_where_the_last_one_ended_though_that_ledger_was_trimmed(
+    cluster: Standalone, on_cluster: Callable[..., Any]
+) -> None:
+    async def ends(client: LogClient) -> tuple[MessageId, MessageId]:
+        await append_ledgers(client, "ranges", ledgers=1, entries=2, batch=2)
+        before = (await client.overview("ranges")).tail
+        await append_ledgers(client, "ranges", ledgers=1, entries=1, batch=1)
+        async with client.reader("ranges", start=before, until="latest") as reader:
+            [first] = [message.id async for message in reader]
+        await client.shrink("ranges", first)
+        return before, first
+
+    tail, first = on_cluster(ends)
+    assert tail < first
+    assert [row["message_id"] for row in PlannedBatch(cluster.uri, log="ranges", startingId=tail).rows] == [
+        first.to_bytes()
+    ]
+    assert len(PlannedStream(cluster.uri, log="ranges", startingId=tail).batch()) == 1
+    with pytest.raises(SparkSourceError, match=r"DLOG_DATA_LOSS: messages at startingId .* were trimmed"):
+        PlannedBatch(cluster.uri, log="ranges", startingId=MessageId(tail.ledger_id, tail.entry_id - 1, 0))
 
 
 PLAIN_READ = """

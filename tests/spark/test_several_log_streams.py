@@ -208,6 +208,19 @@ def test_a_log_that_disappears_is_reported_or_left_out(stream: Make, on_cluster:
     assert lenient.by_log() == {"fade-b": [b"2"]}
 
 
+def test_nothing_is_kept_of_logs_that_were_deleted(stream: Make, on_cluster: OnCluster) -> None:
+    some = stream(logsPattern="daily-.", failOnDataLoss="false")
+    for log in ("daily-1", "daily-2", "daily-3"):
+        on_cluster(appended(log, b"0", create=True))
+        time.sleep(LONGER_THAN_KEPT_S)
+        assert some.by_log() == {log: [b"0"]}
+        on_cluster(lambda client, log=log: client.delete(log))
+        time.sleep(LONGER_THAN_KEPT_S)
+        assert some.by_log() == {}
+    assert some.reader._serving is not None
+    assert list(some.reader._serving[1]._followed) == []
+
+
 def test_one_of_them_is_created_anew(stream: Make, on_cluster: OnCluster) -> None:
     for log in ("anew-a", "anew-b"):
         on_cluster(appended(log, b"0", create=True))

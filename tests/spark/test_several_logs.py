@@ -16,6 +16,7 @@ from spark_connector.errors import SparkSourceError
 from spark_connector.read import planning
 from tests.helpers.log.appended import appended
 from tests.helpers.planned_batch import PlannedBatch as Batch
+from tests.helpers.planned_stream import PlannedStream
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -74,6 +75,15 @@ def test_each_log_has_its_own_bounds(
         endingId=json.dumps({"three-a": str(at[456]), "three-b": "latest", "three-c": "latest"}),
     )
     assert found.by_log() == {"three-a": three["three-a"][123:456], "three-b": three["three-b"]}
+
+
+def test_a_time_in_a_log_without_messages_is_its_tail(cluster: Standalone, on_cluster: OnCluster) -> None:
+    on_cluster(lambda client: client.create("never-written"))
+    assert Batch(cluster.uri, log="never-written", startingTimestamp=0).rows == []
+    assert Batch(cluster.uri, log="never-written", startingId="0:0:0").rows == []
+    stream = PlannedStream(cluster.uri, log="never-written", startingId="0:0:0")
+    on_cluster(appended("never-written", b"first"))
+    assert stream.batch() == [b"first"]
 
 
 def test_a_time_is_one_for_all_logs(cluster: Standalone, on_cluster: OnCluster) -> None:

@@ -104,6 +104,11 @@ def test_a_query_sets_options_before_those_of_the_table(tables: Tables) -> None:
     assert tables.sql("SELECT value, headers FROM headed WITH (startingId = 'earliest')")[-1] == (b"10", [])
     assert tables.sql("SELECT value FROM headed") == []
     tables.sql("DROP TABLE headed")
+    options = f"{tables.options(tables.log)}, startingTimestamp '2999-01-01'"
+    tables.sql(f"CREATE TABLE timed USING dlog OPTIONS ({options})")
+    assert tables.sql("SELECT count(*) FROM timed") == [(0,)]
+    assert tables.sql("SELECT count(*) FROM timed WITH (startingId = 'earliest')") == [(11,)]
+    tables.sql("DROP TABLE timed")
 
 
 def test_a_location_is_the_name_of_the_log(tables: Tables) -> None:

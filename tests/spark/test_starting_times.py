@@ -58,3 +58,30 @@ def test_a_batch_begins_after_what_was_trimmed_since_its_time_was_looked_up(
     monkeypatch.setattr(planning, "first_at_or_after", before_a_trim)
     batch = PlannedBatch(cluster.uri, log="trimmed-since", startingTimestamp=0)
     assert [row["value"] for row in batch.rows] == [b"two"]
+
+
+def test_a_batch_from_a_time_to_come_has_nothing_that_is_appended_while_it_is_planned(
+    cluster: Standalone, on_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_cluster(appended("time-to-come", b"one", create=True))
+    look_up = planning.first_at_or_after
+
+    async def before_an_append(*given: Any) -> MessageId:
+        found = await look_up(*given)
+        async with await connect(cluster.uri) as client:
+            await appended("time-to-come", b"two")(client)
+        return found
+
+    monkeypatch.setattr(planning, "first_at_or_after", before_an_append)
+    in_an_hour_ms = time.time_ns() // 1_000_000 + 3_600_000
+    assert PlannedBatch(cluster.uri, log="time-to-come", startingTimestamp=in_an_hour_ms).rows == []
+
+
+def test_a_stream_from_a_time_to_come_begins_at_the_tail(
+    cluster: Standalone, on_cluster: Callable[..., Any]
+) -> None:
+    on_cluster(appended("stream-to-come", b"one", create=True))
+    in_an_hour_ms = time.time_ns() // 1_000_000 + 3_600_000
+    stream = PlannedStream(cluster.uri, log="stream-to-come", startingTimestamp=in_an_hour_ms)
+    on_cluster(appended("stream-to-come", b"two"))
+    assert stream.batch() == [b"two"]

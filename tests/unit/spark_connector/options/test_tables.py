@@ -46,6 +46,25 @@ def test_a_query_adds_to_the_options_of_its_table_unless_it_names_a_cluster() ->
     assert read_options({"Metadata": "n", "log": "b"}, schema) == {"metadata": "n", "log": "b"}
 
 
+@pytest.mark.parametrize(
+    ("of_table", "of_query"),
+    [
+        ({"startingtimestamp": "0"}, {"startingId": "1:0:0"}),
+        ({"endingtimestamp": "0", "endingid": "latest"}, {"ENDINGID": "1:0:0"}),
+        ({"path": "a"}, {"log": "b"}),
+        ({"log": "a"}, {"logsPattern": "b.*"}),
+        ({"maxbytespertrigger": "1"}, {"maxRecordsPerTrigger": "1"}),
+    ],
+)
+def test_an_option_of_a_query_takes_the_place_of_those_that_say_the_same(
+    of_table: dict[str, str], of_query: dict[str, str]
+) -> None:
+    found = read_options(of_query, kept(metadata="m", namespace="n", **of_table))
+    assert found == {"metadata": "m", "namespace": "n"} | {
+        name.lower(): value for name, value in of_query.items()
+    }
+
+
 def test_without_a_log_anywhere_the_error_speaks_of_tables() -> None:
     with pytest.raises(BadOptionError, match="without a list of columns"):
         read_options({"startingId": "latest"}, read_schema(False))

@@ -46,6 +46,14 @@ def test_a_trimmed_start_is_an_error() -> None:
         ids(MessageId(3, 2, 0), "latest", trim=MessageId(3, 9, 1))
 
 
+def test_a_start_at_the_end_of_a_trimmed_ledger_has_missed_nothing() -> None:
+    assert ids(MessageId(3, 10, 0), "latest", trim=MessageId(7, 0, 0)) == ["7:0:0 7:5:0"]
+    with pytest.raises(
+        TrimmedError, match="startingId 3:10:0 of log orders were trimmed: it begins at 7:1:0"
+    ):
+        ids(MessageId(3, 10, 0), "latest", trim=MessageId(7, 1, 0))
+
+
 def test_a_start_in_a_ledger_to_come_is_an_error() -> None:
     """Ledger 8 is known to the log (its last one, empty); ledger 9 is not."""
     assert ids(MessageId(8, 0, 0), "latest") == []
@@ -59,3 +67,8 @@ def test_an_empty_log_reads_as_nothing() -> None:
     record = LogMetadata(log_uuid="u", instance_id="i")
     assert bounded("orders", record, [], "earliest", "latest") == []
     assert bounded("orders", record, [], "latest", "latest") == []
+    assert bounded("orders", record, [], EARLIEST_ID, EARLIEST_ID) == [], (
+        "its tail, and the position of each time"
+    )
+    with pytest.raises(UnknownPositionError):
+        bounded("orders", record, [], MessageId(0, 1, 0), "latest")

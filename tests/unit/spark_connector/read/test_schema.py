@@ -56,6 +56,14 @@ def test_only_the_columns_asked_for_are_built() -> None:
     assert batch.to_pylist() == [{"entry_id": 9, "log": "l"}]
 
 
+def test_a_schema_without_columns_is_refused() -> None:
+    """A record batch without columns has no rows, and a count would be 0."""
+    with pytest.raises(
+        BadOptionError, match="the schema has no columns: name at least one of log, message_id"
+    ):
+        check_schema(StructType([]), False)
+
+
 def test_a_column_that_does_not_exist_is_named() -> None:
     with pytest.raises(BadOptionError, match="column 'offset' is unknown: use log, message_id"):
         check_schema(StructType([StructField("offset", LongType())]), False)

@@ -1,4 +1,4 @@
-"""Whether a trim has taken messages that a stream has not read. Pure."""
+"""Whether a trim has taken messages from a position on. Pure."""
 
 from __future__ import annotations
 

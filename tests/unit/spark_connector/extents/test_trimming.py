@@ -7,7 +7,7 @@ import pytest
 from dlog.model import LogMetadata, MessageId
 from ledger.model import LedgerId
 from spark_connector.extents.partitions import Extent
-from spark_connector.stream.trimming import has_missed
+from spark_connector.extents.trimming import has_missed
 from tests.helpers.log.records import listed
 
 A = MessageId
