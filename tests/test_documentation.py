@@ -6,11 +6,13 @@ import ast
 import importlib
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import dlog.errors
+from bookie_server.config_file import make_config
 from ledger.errors import LogStoreError
 from tests.helpers import method_parameters, options_page
 from tests.helpers.error_tree import error_tree
@@ -126,6 +128,12 @@ def named_files(document: Path) -> list[str]:
     return re.findall(r"`([\w/]+\.py)`", document.read_text("utf-8"))
 
 
+def test_the_settings_of_a_bookie_that_are_shown_are_accepted() -> None:
+    shown = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.DOTALL)
+    configs = [make_config(tomllib.loads(each), {}) for each in shown]
+    assert [config.advertised for config in configs] == ["store1.example"]
+
+
 def test_the_documents_name_modules() -> None:
     assert sum(len(named_paths(document)) for document in CURRENT) > 150
     assert sum(len(named_files(document)) for document in CURRENT) > 150
@@ -195,6 +203,7 @@ def test_the_evidence_finds_its_table_of_checks() -> None:
         *(f"C{n}" for n in range(12, 19)),
         "C20",
         "C21",
+        "C22",
     ]
 
 

@@ -20,52 +20,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-8"))
 SOMETIMES = LISTED["rare"]["functions"] + [name for group in LISTED["seldom"] for name in group["functions"]]
-BUSY: dict[str, Any] = {"keys": True, "more_ways": True, "tight_buffer": True}
 RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("calm", 2, {}),
-    (
-        "chaos",
-        8,
-        {"polite": 0.7, "retains": True, "shrinks": False, "other_log": False, "writers": 3, "chaos_s": 20.0},
-    ),
-    *(("chaos", seed, {}) for seed in (9, 21, 22, 23, 24, 25, 27)),
-    ("scenes", 3, {"chaos_s": 6.0}),
-    ("scenes", 5, {}),
-    ("scenes", 22, {}),
-    ("narrow", 3, {}),
-    ("beyond", 1, {"chaos_s": 6.0}),
+    *(("chaos", seed, {}) for seed in (30, 35, 37, 39, 40, 46, 52, 59)),
+    *(("scenes", seed, {}) for seed in (26, 32, 37, 42)),
+    *(("narrow", seed, {}) for seed in (47, 53)),
+    *(("beyond", seed, {}) for seed in (51, 56)),
     ("chaos", 9, {"repairers": 2}),
     ("chaos", 2, {"compaction": True, "retains": True, "writers": 2}),
-    ("chaos", 5, {"compaction": True}),
-    ("beyond", 1, {"rebuilds": True, "single_write_bytes_min": 1}),
     ("chaos", 21, {"rebuilds": True, "single_write_bytes_min": 1, "compaction": False}),
-    ("chaos", 11, {**BUSY, "wire": "v3", "codec": "zstd", "shrinks": True, "digest": "DUMMY"}),
-    (
-        "chaos",
-        16,
-        {
-            **BUSY,
-            "codec": "lz4",
-            "digest": "CRC32",
-            "hold_s": 2.0,
-            "shrinks": True,
-            "single_write_bytes_min": 1,
-            "compaction": True,
-            "scrubs": True,
-        },
-    ),
-    (
-        "chaos",
-        13,
-        {
-            "huge_bytes": 1 << 20,
-            "digest": "HMAC",
-            "small_disks": True,
-            "tight_bookies": True,
-            "readers": 3,
-            "chaos_s": 6.0,
-        },
-    ),
 )
 """Few that together call nearly everything: to watch each call makes a run take three times as long."""
 MORE: tuple[tuple[str, int, dict[str, Any]], ...] = tuple(

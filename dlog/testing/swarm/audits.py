@@ -27,6 +27,7 @@ from dlog.testing.swarm.processes.cancellers import CANCELLER_ROOT
 from dlog.testing.swarm.processes.neighbours import NEIGHBOUR_ROOT
 from dlog.testing.swarm.processes.parallel_logs import PARALLEL_ROOT
 from dlog.testing.swarm.processes.producers import PRODUCER_ROOT
+from dlog.testing.swarm.processes.sinks import SINK_ROOT
 from ledger.model import BookieId
 
 
@@ -41,6 +42,8 @@ def root_of(process: str) -> str:
             return PARALLEL_ROOT
         case "producer":
             return PRODUCER_ROOT
+        case "sink":
+            return SINK_ROOT
         case _:
             return metadata_keys.DEFAULT_ROOT
 

@@ -65,6 +65,8 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn |= _with_later_features(Draw(Random(f"later {seed}")))
         later = Draw(Random(f"producers {seed}"))
         drawn["producers"] = later.chance.choice((1, 2, 3)) if later.maybe(0.2) else 0
+        later = Draw(Random(f"sinks {seed}"))
+        drawn["sinks"] = later.chance.choice((1, 2, 3)) if later.maybe(0.2) else 0
     drawn["compaction"] = Draw(Random(f"compaction {seed}")).maybe(0.3)
     drawn["visitors"] = int(Draw(Random(f"visitors {seed}")).maybe(0.2))
     if profile == "narrow":

@@ -201,6 +201,7 @@ def narrowed(draw: Draw) -> dict[str, Any]:
         "copiers": 2 if copiers else 0,
         "parallel_logs": 0,
         "producers": 0,
+        "sinks": 0,
         "cancellers": 0,
         "mixed_settings": False,
         "huge_bytes": 0,

@@ -152,6 +152,8 @@ class Plan:
     """Logs that one more client writes and follows at the same time."""
     producers: int = 0
     """Processes that share one more log, to which each appends as a producer."""
+    sinks: int = 0
+    """Processes that share one more log, into which each writes the batches of a query."""
     rivals: bool = False
     """Writers without the log ask for it at the same instants."""
     chaos_s: float = 20.0

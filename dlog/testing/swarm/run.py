@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
@@ -53,7 +54,9 @@ class Report:
 
 def run_plan(plan: Plan, *, detailed: bool = False, timeline: int = 0) -> Report:
     """Run it; the last `timeline` lines of the trace come with the report."""
-    with collecting_on_request():
+    with collecting_on_request(), warnings.catch_warnings():
+        # Producers drop calls on purpose, and Python warns of that.
+        warnings.filterwarnings("ignore", "coroutine 'LogProducer.* was never awaited", RuntimeWarning)
         report = _report(plan, detailed=detailed, timeline=timeline)
         # A simulation is full of cycles, and while one runs nothing collects what the last one left behind.
         gc.collect()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from random import Random
 from typing import Any, TypeVar
 
 from bookie_server.storage.scrub.record import ScrubPass
@@ -37,6 +38,7 @@ from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParall
 from dlog.testing.swarm.processes.producers import Produced, SwarmProducer
 from dlog.testing.swarm.processes.readers import SwarmReader
 from dlog.testing.swarm.processes.repairers import REPAIRER, SwarmRepairer, patient, wrong_in_the_end
+from dlog.testing.swarm.processes.sinks import Sunk, SwarmSink
 from dlog.testing.swarm.processes.visitors import SwarmVisitors
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
@@ -59,6 +61,7 @@ Worker = (
     | SwarmRepairer
     | SwarmParallelLogs
     | SwarmProducer
+    | SwarmSink
     | SwarmAdministrator
 )
 LOG = "swarm"
@@ -90,6 +93,7 @@ class Swarm:
             *(f"consumer-{number}" for number in range(plan.consumers)),
             *(["parallel-0"] if plan.parallel_logs else []),
             *(f"producer-{number}" for number in range(plan.producers)),
+            *(f"sink-{number}" for number in range(plan.sinks)),
             *(f"visitors-{number}" for number in range(plan.visitors)),
             "administrator",
         ]
@@ -102,6 +106,7 @@ class Swarm:
         """The last whole pass of each bookie's scrubber."""
         self._parallel = ParallelLogs(plan, lambda: cluster.loop.now, cluster.trace)
         self._produced = Produced()
+        self._sunk = Sunk()
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -175,6 +180,7 @@ class Swarm:
             (plan.cancellers, "canceller", "the cancellers' log is read", self._wrong_of_cancellers),
             (plan.parallel_logs, "parallel", "the parallel logs are read", self._wrong_of_parallel_logs),
             (plan.producers, "producer", "the producers' log is read", self._wrong_of_producers),
+            (plan.sinks, "sink", "the sinks' log is read", self._wrong_of_sinks),
             (plan.repairers, "repairer", "every ledger is repaired", self._wrong_of_repair),
             (plan.scrubs, "scrub", "every bookie is scrubbed", self._scrub_everything),
         )
@@ -224,7 +230,7 @@ class Swarm:
         """Start the process, or the next incarnation of one that was killed."""
         if name in self._incarnations and self._cluster.process(name).alive:
             return
-        if name.startswith(("writer", "producer")) and not self._writing:
+        if name.startswith(("writer", "producer", "sink")) and not self._writing:
             return
         if name.startswith("reader"):
             self._readers[name] = None
@@ -266,21 +272,12 @@ class Swarm:
             case "parallel":
                 worker = SwarmParallelLogs(self._plan, client, self._parallel, label, chance, self._stopping)
             case "producer":
-                worker = SwarmProducer(client, self._produced, name, label, chance, self._stopping)
+                plan, produced, stopping = self._plan, self._produced, self._stopping
+                worker = SwarmProducer(plan, client, produced, name, label, chance, stopping)
+            case "sink":
+                worker = self._sink(client, name, label, chance)
             case _:
-                worker = SwarmAdministrator(
-                    client,
-                    LOG,
-                    self.recorder,
-                    label,
-                    chance,
-                    shrinks=self._plan.shrinks,
-                    other_log=self._plan.other_log,
-                    strict=not self._plan.fast,
-                    cancels=self._plan.cancellers > 0,
-                    rotates=self._plan.polite > 0,
-                    retains=self._plan.retains,
-                )
+                worker = self._administrator(client, label, chance)
         self._workers.append(worker)
         try:
             await worker.run()
@@ -288,6 +285,24 @@ class Swarm:
             worker.loud.append(f"{label} ended with {error!r}")
         finally:
             await client.close()
+
+    def _administrator(self, client: LogClient, label: str, chance: Random) -> SwarmAdministrator:
+        return SwarmAdministrator(
+            client,
+            LOG,
+            self.recorder,
+            label,
+            chance,
+            shrinks=self._plan.shrinks,
+            other_log=self._plan.other_log,
+            strict=not self._plan.fast,
+            cancels=self._plan.cancellers > 0,
+            rotates=self._plan.polite > 0,
+            retains=self._plan.retains,
+        )
+
+    def _sink(self, client: LogClient, name: str, label: str, chance: Random) -> SwarmSink:
+        return SwarmSink(client, self._sunk, name, label, chance, self._stopping, lambda: self._connect(name))
 
     async def _connect(self, process: str = "", config: LogConfig | None = None) -> LogClient:
         """`config`: None: the one that the plan has for the process."""
@@ -338,7 +353,7 @@ class Swarm:
             task.cancel()
         await asyncio.wait(ended)
         for name in self._names:
-            if name.startswith(("writer", "producer")) and self._cluster.process(name).alive:
+            if name.startswith(("writer", "producer", "sink")) and self._cluster.process(name).alive:
                 await self._incarnations[name]
 
     async def _readers_reach(self, message_id: MessageId) -> None:
@@ -358,6 +373,9 @@ class Swarm:
 
     async def _wrong_of_producers(self) -> list[str]:
         return await self._asked("producer-verifier", self._produced.wrong_in_the_end)
+
+    async def _wrong_of_sinks(self) -> list[str]:
+        return await self._asked("sink-verifier", self._sunk.wrong_in_the_end)
 
     async def _wrong_of_repair(self) -> list[str]:
         process = "repairer-verifier"

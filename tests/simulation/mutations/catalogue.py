@@ -16,6 +16,7 @@ from tests.simulation.mutations import (
     readers,
     rotations,
     seals,
+    sinks,
     storage,
     takeovers,
 )
@@ -64,6 +65,7 @@ _AREAS = (
     cursors,
     appends,
     producers,
+    sinks,
 )
 
 MUTATIONS: dict[str, Mutation] = {each.name: each for area in _AREAS for each in area.MUTATIONS}

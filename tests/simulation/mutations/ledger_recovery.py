@@ -118,15 +118,15 @@ MUTATIONS = (
         "the entries.",
         (
             edit(
-                "ledger.writing.write_back:WriteBack._replace_failed",
+                "ledger.writing.write_back:WriteBack._replace",
                 (
                     "self._stream.change_ensemble(fragment)",
                     "store = self._context.store\n"
-                    "        found = await store.read_ledger(self._ledger_id)\n"
-                    "        if not found.value.closed:\n"
-                    "            marked = found.value.with_fragment(self.changes[-1])\n"
-                    "            await store.write_ledger(self._ledger_id, marked, found.version)\n"
-                    "        self._stream.change_ensemble(fragment)",
+                    "    found = await store.read_ledger(self._ledger_id)\n"
+                    "    if not found.value.closed:\n"
+                    "        marked = found.value.with_fragment(self.changes[-1])\n"
+                    "        await store.write_ledger(self._ledger_id, marked, found.version)\n"
+                    "    self._stream.change_ensemble(fragment)",
                 ),
             ),
         ),

@@ -112,6 +112,37 @@ MUTATIONS = (
         plan=focused("cut", "reset", **_SHARED, tight_buffer=True),
     ),
     Mutation(
+        "append-cancelled-before-its-first-step-is-forgotten",
+        "An append that is cancelled before its first step does not count, and those after it are rejected.",
+        (
+            edit(
+                "dlog.write.producer:LogProducer._leave_out",
+                (
+                    "self._queue.producers.leave_out(self._id, *self._made.pop(number))",
+                    "del self._made[number]",
+                ),
+            ),
+        ),
+        plan=focused("cut", "reset", **_SHARED, cancellers=1),
+    ),
+    Mutation(
+        "call-that-has-not-begun-is-passed",
+        "A call that is made and begins later is there, or those made after it are rejected.",
+        (edit("dlog.write.producer:LogProducer._submit", ("if sequences[0] < first_sequence", "if False")),),
+        plan=focused("cut", "reset", **_SHARED),
+    ),
+    Mutation(
+        "only-the-first-message-of-a-late-call-is-missing",
+        "All messages of a call that has not begun are missing, also once another call has appended the first ones.",
+        (
+            edit(
+                "dlog.write.producer:LogProducer._submit",
+                ("[sequences for _, sequences", "[(sequences[0], sequences[0]) for _, sequences"),
+            ),
+        ),
+        plan=focused("cut", "reset", **_SHARED),
+    ),
+    Mutation(
         "trim-drops-what-the-producers-have-appended",
         "A trim keeps the newest ledger with entries, which says what the producers have appended.",
         (

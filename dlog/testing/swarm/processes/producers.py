@@ -1,20 +1,24 @@
 """Producers of one log, which take it over from each other and append again whatever has no known outcome.
 
-They append what they have appended before as well, cancel, give up appends that wait for buffer space, rotate, and
-trim everything while the newest ledger is empty.
+They append what they have appended before as well, cancel, also before the first step of a call, give up appends that
+wait for buffer space, rotate, and trim everything while the newest ledger is empty. They make some calls one after the
+other and begin them in any order, in tasks of their own or not, or never.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from dlog.client import LogClient
 from dlog.errors import AppendRejectedError, QueueFullError, ShrinkRefusedError
 from dlog.model import EARLIEST_ID, Appended, MessageId
 from dlog.testing.checks.checks import first_findings
 from dlog.testing.checks.producers import PRODUCER_CHECKS, ProducerAck, ProducerHistory
+from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.processes.writers import CLOSE_S_MAX, GivingUp
 from dlog.write.producer import LogProducer
 from dlog.write.writer import LogWriter
@@ -27,6 +31,10 @@ _PAUSE_S = 0.3
 _FILLING_BYTES = 4096
 _FILLING_MAX = 40
 """More than the tight buffer of a plan holds, unless messages are huge, and less than any other."""
+_UNSTARTED_SHARE = 0.05
+_UNORDERED_SHARE = 0.15
+_UNORDERED_MAX = 5
+_Call = Coroutine[Any, Any, Any]
 _FAILURES = (UnavailableError, OutcomeUnknownError, OwnershipLostError)
 
 
@@ -75,6 +83,7 @@ class SwarmProducer:
 
     def __init__(
         self,
+        plan: Plan,
         client: LogClient,
         produced: Produced,
         name: str,
@@ -84,6 +93,9 @@ class SwarmProducer:
     ) -> None:
         self._crowding = Random(f"crowding {chance.getstate()[1][:2]}")
         """Follows from the seed, and draws nothing from `chance`: with a larger buffer a run is as without it."""
+        self._disorder = Random(f"disorder {chance.getstate()[1][:2]}")
+        self._cancels = plan.cancellers > 0
+        """Some of its calls, before their first step."""
         self._giving_up = GivingUp(chance)
         self._client = client
         self._produced = produced
@@ -143,16 +155,20 @@ class SwarmProducer:
 
     async def _step(self, writer: LogWriter, producer: LogProducer, following: int) -> int:
         """One action; returns the first sequence that was not submitted."""
+        if self._disorder.random() < _UNORDERED_SHARE:
+            await self._begin_in_any_order(self._calls(producer, following))
+            await self._settle()
+            return 1 + self._produced.highest_acked(self._name)
         action = self._chance.random()
         if action < 0.55:
             first = max(1, following - self._chance.choice((0, 0, 0, 1, 3)))
             last = max(first, following + self._chance.choice((-1, 0, 0, 1, 4)))
-            payloads = [b"%s %d" % (self._name.encode(), number) for number in range(first, last + 1)]
+            call = producer.submit_many(self._payloads(first, last), first_sequence=first)
             try:
+                if self._cancels and self._chance.random() < _UNSTARTED_SHARE:
+                    await asyncio.wait_for(call, 0.0)
                 async with asyncio.timeout(self._crowd(writer)):
-                    self._in_flight.append(
-                        (first, await producer.submit_many(payloads, first_sequence=first))
-                    )
+                    self._in_flight.append((first, await call))
                 following = max(following, last + 1)
             except TimeoutError:  # given up, as what is cancelled: those that follow must be refused
                 following = max(following, last + 1)
@@ -173,6 +189,47 @@ class SwarmProducer:
             following = 1 + self._produced.highest_acked(self._name)
         return following
 
+    def _payloads(self, first: int, last: int) -> list[bytes]:
+        return [b"%s %d" % (self._name.encode(), number) for number in range(first, last + 1)]
+
+    def _calls(self, producer: LogProducer, following: int) -> list[tuple[int, _Call]]:
+        """With their first sequences, which rise or are repeated; none has had its first step."""
+        chance, last = self._disorder, following - 1
+        made: list[tuple[int, _Call]] = []
+        for _ in range(chance.randint(2, _UNORDERED_MAX)):
+            first = max(1, last + 1 - chance.choice((0, 0, 0, 1, 3)))
+            last = max(last, first + chance.choice((0, 0, 1, 4)))
+            make = chance.choice((producer.submit_many, producer.append_many))
+            made.append((first, make(self._payloads(first, last), first_sequence=first)))
+        return made
+
+    async def _begin_in_any_order(self, calls: list[tuple[int, _Call]]) -> None:
+        """Return once each call has ended, or was cancelled, closed or dropped, many before their first step."""
+        chance = self._disorder
+        begun: list[tuple[int, asyncio.Task[Any]]] = []
+        chance.shuffle(calls)
+        while calls:
+            first, call = calls.pop()
+            way = chance.random()
+            if way < 0.4:
+                begun.append((first, asyncio.create_task(call)))
+            elif way < 0.8:
+                timeout_s = chance.choice((0.0, 0.01, CLOSE_S_MAX))
+                begun.append((first, asyncio.create_task(asyncio.wait_for(call, timeout_s))))
+            elif way < 0.9:
+                call.close()
+            del call  # else the last one would not be dropped yet
+            if begun and chance.random() < 0.2:
+                chance.choice(begun)[1].cancel()
+            if chance.random() < 0.4:
+                await asyncio.sleep(chance.choice((0.0, 0.0, 0.01)))
+        outcomes = await asyncio.gather(*(task for _, task in begun), return_exceptions=True)
+        for (first, _), outcome in zip(begun, outcomes, strict=True):
+            if isinstance(outcome, asyncio.Future):
+                self._in_flight.append((first, outcome))
+            else:
+                self._ended(first, outcome)
+
     def _crowd(self, writer: LogWriter) -> float | None:
         """Fill a small buffer now and then; the seconds that the next append may wait for space in it."""
         if writer.buffer_bytes_max > _FILLING_MAX * _FILLING_BYTES or self._crowding.random() < 0.7:
@@ -187,10 +244,13 @@ class SwarmProducer:
         in_flight, self._in_flight = self._in_flight, []
         outcomes = await asyncio.gather(*(each for _, each in in_flight), return_exceptions=True)
         for (first, _), outcome in zip(in_flight, outcomes, strict=True):
-            if isinstance(outcome, Appended):
-                self._produced.acked(self._name, first, outcome)
-            elif not isinstance(outcome, LogStoreError | asyncio.CancelledError):
-                self.wrong.append(f"{self._label}: an append ended with {outcome!r}")
+            self._ended(first, outcome)
+
+    def _ended(self, first: int, outcome: object) -> None:
+        if isinstance(outcome, Appended):
+            self._produced.acked(self._name, first, outcome)
+        elif not isinstance(outcome, LogStoreError | TimeoutError | asyncio.CancelledError):
+            self.wrong.append(f"{self._label}: an append ended with {outcome!r}")
 
     async def _trim(self, writer: LogWriter) -> None:
         """Everything before the newest ledger, which is empty if no other append has come."""

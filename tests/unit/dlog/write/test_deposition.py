@@ -95,7 +95,7 @@ def forget(bookie: ScriptedBookie, ledger_id: LedgerId) -> None:
 
 
 async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger() -> None:
-    """All bookies accept the entry, and the log has another owner (docs/log-semantics.md#rule-25)."""
+    """Bookies accept the entry, and the log has another owner (docs/log-semantics.md#rule-25)."""
     async with (
         scripted_log() as log,
         log.client(blind=True, deletion_grace_s=100.0) as sleeper,
@@ -112,7 +112,7 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
         async with asyncio.timeout(GUARD_S):
             [outcome] = await asyncio.gather(future, return_exceptions=True)
         assert isinstance(outcome, AppendIndeterminateError)
-        assert all((ledger_id, 0) in bookie.entries for bookie in log.bookies)
+        assert sum((ledger_id, 0) in bookie.entries for bookie in log.bookies) >= 2  # the ack quorum
         await new.append(b"two")
         assert await payloads(client, "orders") == [b"two"]
 
