@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.spark import QUICK_JAVA, needs_pyspark
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 CONTENDERS = {
     "spark_sink": ("Spark, noop", "SDK's writer", "Spark sink", "exactlyOnce=false"),

@@ -13,7 +13,7 @@ from benchmarks.options import Options, quick
 from benchmarks.report import Report
 from benchmarks.stores import SQLITE
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize(

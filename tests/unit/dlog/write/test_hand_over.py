@@ -169,6 +169,7 @@ def test_an_owner_that_was_asked_by_a_call_that_was_cancelled_goes_on() -> None:
         cluster.pause("owner")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.open_writer(LOG, wait_for_current_owner=30), 1)
+        writing.pause_s = 0.1
         cluster.resume("owner")
         await asyncio.sleep(60)
         assert writing.writer.active
