@@ -1,4 +1,4 @@
-"""Repeats a read while bookies or the metadata store are unavailable, up to `readTimeoutMs`."""
+"""Repeats work while bookies or the metadata store are unavailable, up to the time that an option gives it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ _PAUSE_MAX_S = 2.0
 """A restarted bookie is back within seconds. Pauses are random, since all tasks lose it at the same time."""
 
 
-async def retrying(read: Callable[[], Awaitable[T]], timeout_ms: int, what: str) -> T:
-    """The result of `read`, which is repeated after an UnavailableError.
+async def retrying(
+    work: Callable[[], Awaitable[T]],
+    timeout_ms: int,
+    what: str,
+    *,
+    option: str = "readTimeoutMs",
+    done: str = "read",
+) -> T:
+    """The result of `work`, which is repeated after an UnavailableError.
 
     Raises:
-        RequestTimeoutError: `what` could not be read in time.
+        RequestTimeoutError: `what` could not be `done` in time, which `option` gives.
         UnavailableError: of the last attempt that ended in time.
     """
     now_s = asyncio.get_running_loop().time
@@ -31,7 +38,7 @@ async def retrying(read: Callable[[], Awaitable[T]], timeout_ms: int, what: str)
         async with asyncio.timeout_at(until_s):
             while True:
                 try:
-                    return await read()
+                    return await work()
                 except UnavailableError:
                     pauses = pauses or Backoff(
                         SystemEnvironment(), first_s=_PAUSE_FIRST_S, max_s=_PAUSE_MAX_S
@@ -42,6 +49,6 @@ async def retrying(read: Callable[[], Awaitable[T]], timeout_ms: int, what: str)
                 await asyncio.sleep(pause_s)
     except TimeoutError as error:
         raise RequestTimeoutError(
-            f"{what} could not be read within readTimeoutMs={timeout_ms}: check the bookies and the metadata store, or "
-            "raise readTimeoutMs"
+            f"{what} could not be {done} within {option}={timeout_ms}: check the bookies and the metadata store, or "
+            f"raise {option}"
         ) from error

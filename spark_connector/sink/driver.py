@@ -6,8 +6,9 @@ Each step connects for itself: PySpark runs them in different processes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
@@ -20,6 +21,8 @@ from dlog.sink.publishing import discard, publish, tidy
 from ledger.errors import MetadataOutcomeUnknownError, RequestTimeoutError
 from spark_connector.options.sink_options import SinkOptions
 from spark_connector.retrying import retrying
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -99,7 +102,7 @@ async def commit(
             return None
 
     try:
-        barred = await retrying(once, options.write_timeout_ms, f"log {epoch.ref}")
+        barred = await _retrying(once, options, f"the batch for log {epoch.ref}", "published")
     except RequestTimeoutError as error:
         if known:
             return  # the time ran out for what may be left to the next batch
@@ -126,4 +129,8 @@ async def abort(options: SinkOptions, epoch: SinkEpoch, staged: Sequence[StagedL
             await discard(client, epoch.ref, ledger_ids)
 
     if ledger_ids:
-        await retrying(once, options.write_timeout_ms, f"log {epoch.ref}")
+        await _retrying(once, options, f"what a failed write left of log {epoch.ref}", "deleted")
+
+
+async def _retrying(work: Callable[[], Awaitable[T]], options: SinkOptions, what: str, done: str) -> T:
+    return await retrying(work, options.write_timeout_ms, what, option="writeTimeoutMs", done=done)
