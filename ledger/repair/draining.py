@@ -253,12 +253,16 @@ class Draining:
                     continue
                 spare = writable - kept
                 needed = metadata.quorum.write if spare else metadata.quorum.ensemble
-                if not spare or len(present) < needed:
+                # A read-only one keeps the copies that it has, and takes no others.
+                usable = present if spare else kept
+                if len(usable) < needed:
+                    unusable = len(present - usable)
                     raise NotEnoughBookiesError(
-                        f"ledger {ledger_id} needs {needed} bookies and {len(present)} are left without "
-                        f"{self._bookie_id}: start another one first",
+                        f"ledger {ledger_id} needs {needed} bookies and {len(usable)} are left without "
+                        f"{self._bookie_id}{f', and {unusable} read-only' if unusable else ''}: "
+                        "start another one first",
                         needed=needed,
-                        available=len(present),
+                        available=len(usable),
                     )
 
     async def _require_stopped(self) -> None:

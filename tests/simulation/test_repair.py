@@ -15,7 +15,7 @@ from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.checks.copies import audit
 from ledger.client import LedgerClient
 from ledger.config import Visibility
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, NotEnoughBookiesError
 from ledger.inspection.copy_audit import SILENCE_S
 from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes
 from ledger.repair.autorecovery import run_autorecovery
@@ -769,3 +769,28 @@ def test_a_decommission_that_leaves_too_few_bookies_is_refused_and_changes_nothi
             assert await ledgers.store.read_ledger(ledger_id) == before
 
     simulate(main)
+
+
+def test_a_decommission_does_not_take_a_read_only_bookie_for_a_place() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ledger_id = await written(ledgers)
+            members = set((await ledgers.store.read_ledger(ledger_id)).value.members())
+            [spare] = [each for each in cluster.bookies if each.bookie_id not in members]
+            spare.disk.nearly_full = True
+
+            async def read_only() -> bool:
+                found = (await ledgers.store.bookies()).find(spare.bookie_id)
+                return found is not None and found.read_only
+
+            await until(read_only)
+            draining = Draining(ledgers, await lose_one(cluster, ledgers, ledger_id), QUICK)
+            with pytest.raises(
+                NotEnoughBookiesError, match=r"needs 3 bookies and 2 are left without .*, and 1 read-only:"
+            ) as refused:
+                await draining.decommission()
+            await draining.close()
+            assert (refused.value.needed, refused.value.available) == (3, 2)
+
+    simulate(main, config=FOUR)
