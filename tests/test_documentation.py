@@ -204,6 +204,7 @@ def test_the_evidence_finds_its_table_of_checks() -> None:
         "C20",
         "C21",
         "C22",
+        "C23",
     ]
 
 

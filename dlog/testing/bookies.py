@@ -90,6 +90,8 @@ class SimulatedBookie:
         """What its processes have said to be durable."""
         self.lost = False
         """It never runs again: its host or its disk is lost."""
+        self.decommissioned = False
+        """It is lost, and nothing may depend on it."""
         self.damaged = False
         """Something durable on its disk was damaged. It may never serve again, and what it acknowledged may be lost."""
         self.may_refuse_to_start = False
@@ -222,6 +224,11 @@ class SimulatedBookie:
             self.disk.process_crash()
         self.lost = True
         self._loop.trace.note("fault.lost_bookie", self.name, "its host is lost" if host_too else "")
+
+    def throw_away(self) -> None:
+        """It was decommissioned, and does not run."""
+        self.lost = self.decommissioned = True
+        self._loop.trace.note("decommissioned", self.name, "")
 
     def power_cut(self) -> None:
         """The host is off: of what was not synced any legal part is left, and peers hear nothing."""

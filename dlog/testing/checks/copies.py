@@ -42,7 +42,7 @@ class CopyAudit:
     """Reads every copy of sealed ledgers.
 
     A bookie that was lost for good, or whose disk was damaged, need not have what it reported durable; but an entry
-    must have as many copies fewer, and no more: one at least.
+    must have as many copies fewer, and no more: one at least. One that was decommissioned had been replaced before.
     """
 
     def __init__(self, ledgers: LedgerClient, bookies: Iterable[SimulatedBookie] = ()) -> None:
@@ -71,7 +71,7 @@ class CopyAudit:
                 unsound = self._unsound.get(bookie_id)
                 if unsound is None or unsound.serving:
                     await self._ask(bookie_id, ledger_id, entry_id, digester, copies)
-                if unsound is not None:
+                if unsound is not None and not unsound.decommissioned:
                     needed -= unsound.durable.reported(ledger_id, entry_id)
             if len(copies.payloads) < max(1, needed) or len(set(copies.payloads)) != 1:
                 wrong.append(

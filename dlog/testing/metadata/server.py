@@ -22,15 +22,22 @@ from dlog.testing.metadata.session import Request, Session, Watcher
 from dlog.testing.metadata.store import SimulatedStore
 from dlog.testing.metadata.timing import MetadataTiming
 from ledger.environment import Environment
-from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError, MetadataUnavailableError
+from ledger.errors import (
+    ConfigurationError,
+    LedgerNotFoundError,
+    LogStoreError,
+    MetadataUnavailableError,
+    RecordNotFoundError,
+)
 from ledger.metadata.drivers import register_driver
 from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.metadata.memory import MemoryCluster, MemoryTransaction
 from ledger.metadata.store import MetadataStore
-from ledger.metadata.transactions import ledgers, sessions
+from ledger.metadata.transactions import ledgers, records, sessions
+from ledger.metadata.transactions.cluster import COOKIE_PREFIX
 from ledger.metadata.transactions.key_value import Job, Node, Transaction
 from ledger.metadata.uri import MetadataUri
-from ledger.model import LedgerMetadata
+from ledger.model import BookieId, LedgerId, LedgerMetadata
 
 SCHEME = "simulated"
 
@@ -79,6 +86,17 @@ class SimulatedMetadata:
         except LedgerNotFoundError:
             return None
         return decode_ledger_metadata(node.value)
+
+    def ledger_ids(self) -> list[LedgerId]:
+        """Likewise, rising."""
+        return ledgers.page(MemoryTransaction(self._cluster), 0, len(self._cluster.nodes))
+
+    def cookie(self, bookie_id: BookieId) -> bytes | None:
+        """Likewise."""
+        try:
+            return records.read(MemoryTransaction(self._cluster), COOKIE_PREFIX, bookie_id).value
+        except RecordNotFoundError:
+            return None
 
     # ---- steering
 

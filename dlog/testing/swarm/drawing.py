@@ -67,6 +67,12 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         drawn["producers"] = later.chance.choice((1, 2, 3)) if later.maybe(0.2) else 0
         later = Draw(Random(f"sinks {seed}"))
         drawn["sinks"] = later.chance.choice((1, 2, 3)) if later.maybe(0.2) else 0
+        later = Draw(Random(f"repairers {seed}"))
+        drawn["repairers"] = later.chance.choice((1, 2)) if later.maybe(0.2) else 0
+        later = Draw(Random(f"operators {seed}"))
+        if later.maybe(0.15):
+            drawn["operators"] = later.chance.choice((1, 1, 2))
+            drawn["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 2))
     drawn["compaction"] = Draw(Random(f"compaction {seed}")).maybe(0.3)
     drawn["visitors"] = int(Draw(Random(f"visitors {seed}")).maybe(0.2))
     if profile == "narrow":
@@ -211,7 +217,7 @@ def _with_racks(draw: Draw, drawn: dict[str, Any]) -> dict[str, Any]:
     """
     if not draw.maybe(0.1):
         return {}
-    for_good = {"lost_bookie", "minor_rot", "leave_bookie"} & {*drawn["faults"]}
+    for_good = {"lost_bookie", "minor_rot", "leave_bookie"} & {*drawn["faults"]} or drawn.get("operators")
     return {"racks": 3, "enforces_racks": draw.maybe(0.6) and not for_good}
 
 

@@ -202,6 +202,7 @@ def narrowed(draw: Draw) -> dict[str, Any]:
         "parallel_logs": 0,
         "producers": 0,
         "sinks": 0,
+        "operators": 0,
         "cancellers": 0,
         "mixed_settings": False,
         "huge_bytes": 0,

@@ -129,7 +129,9 @@ class Plan:
     copiers: int = 0
     """Processes that copy entries between bookies."""
     repairers: int = 0
-    """Processes with an auditor and a worker of repair; at the end every entry must have its write quorum of copies."""
+    """Processes with an auditor and a worker of repair."""
+    operators: int = 0
+    """Processes that recover bookies and decommission them, and throw those away."""
     racks: int = 0
     """Racks that the bookies are in; 0: none is known."""
     enforces_racks: bool = False
@@ -336,7 +338,8 @@ class Plan:
     @property
     def waits_for_garbage(self) -> bool:
         """Where clocks jump, ledgers may be kept for as long as these jumped; where bookies are lost, for the grace."""
-        return self.garbage and not {"clock_jump", "lost_bookie", "minor_rot"} & {*self.faults}
+        lost = {"clock_jump", "lost_bookie", "minor_rot"} & {*self.faults}
+        return self.garbage and not lost and not self.operators
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not as in a plan without a seed; what a kept seed writes down."""

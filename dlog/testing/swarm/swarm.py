@@ -27,6 +27,7 @@ from dlog.testing.cluster import SimulatedCluster
 from dlog.testing.swarm.audits import broken_promises, leaks, root_of, unfound_damage
 from dlog.testing.swarm.chaos import Chaos
 from dlog.testing.swarm.garbage import dead_files_are_removed, garbage_is_deleted
+from dlog.testing.swarm.lasting_faults import victims_max
 from dlog.testing.swarm.lost_pages import LostPage
 from dlog.testing.swarm.plan import RACKS_MIN, Plan
 from dlog.testing.swarm.processes.administrators import OTHER_LOG, SwarmAdministrator
@@ -37,11 +38,12 @@ from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParallelLogs
 from dlog.testing.swarm.processes.producers import Produced, SwarmProducer
 from dlog.testing.swarm.processes.readers import SwarmReader
-from dlog.testing.swarm.processes.repairers import REPAIRER, SwarmRepairer, patient, wrong_in_the_end
 from dlog.testing.swarm.processes.sinks import Sunk, SwarmSink
 from dlog.testing.swarm.processes.visitors import SwarmVisitors
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
+from dlog.testing.swarm.repair.operators import OPERATOR, Departures, SwarmOperator
+from dlog.testing.swarm.repair.repairers import REPAIRER, SwarmRepairer, patient, wrong_in_the_end
 from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.model import BookieId, LedgerId
@@ -59,6 +61,7 @@ Worker = (
     | SwarmConsumer
     | SwarmCopier
     | SwarmRepairer
+    | SwarmOperator
     | SwarmParallelLogs
     | SwarmProducer
     | SwarmSink
@@ -66,6 +69,8 @@ Worker = (
 )
 LOG = "swarm"
 _TRY_AGAIN_S = 0.5
+_REQUESTS_END_S = 20.0
+"""Requests of a process that has ended are at the metadata store by then."""
 
 
 class StuckError(Exception):
@@ -90,6 +95,7 @@ class Swarm:
             *(f"canceller-{number}" for number in range(plan.cancellers)),
             *(f"copier-{number}" for number in range(plan.copiers)),
             *(f"{REPAIRER}-{number}" for number in range(plan.repairers)),
+            *(f"{OPERATOR}-{number}" for number in range(plan.operators)),
             *(f"consumer-{number}" for number in range(plan.consumers)),
             *(["parallel-0"] if plan.parallel_logs else []),
             *(f"producer-{number}" for number in range(plan.producers)),
@@ -107,6 +113,7 @@ class Swarm:
         self._parallel = ParallelLogs(plan, lambda: cluster.loop.now, cluster.trace)
         self._produced = Produced()
         self._sunk = Sunk()
+        self._departures = Departures(cluster)
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -181,13 +188,15 @@ class Swarm:
             (plan.parallel_logs, "parallel", "the parallel logs are read", self._wrong_of_parallel_logs),
             (plan.producers, "producer", "the producers' log is read", self._wrong_of_producers),
             (plan.sinks, "sink", "the sinks' log is read", self._wrong_of_sinks),
-            (plan.repairers, "repairer", "every ledger is repaired", self._wrong_of_repair),
+            (True, "repairer", "every ledger is repaired", self._wrong_of_repair),
             (plan.scrubs, "scrub", "every bookie is scrubbed", self._scrub_everything),
         )
         for takes_part, who, what, check in checks:
             if takes_part:
                 verify = self._cluster.run(f"{who}-verifier", check)
-                self.wrong += await self._in_time(what, verify)
+                # Repair makes several requests to the metadata store for each ledger, one after the other.
+                limit_s = 3 * plan.phase_s_max if who == "repairer" else None
+                self.wrong += await self._in_time(what, verify, limit_s)
 
     async def _lose_a_page(self) -> list[str]:
         """Last of all, since nothing else may use the log any more."""
@@ -230,7 +239,7 @@ class Swarm:
         """Start the process, or the next incarnation of one that was killed."""
         if name in self._incarnations and self._cluster.process(name).alive:
             return
-        if name.startswith(("writer", "producer", "sink")) and not self._writing:
+        if name.startswith(("writer", "producer", "sink", OPERATOR)) and not self._writing:
             return
         if name.startswith("reader"):
             self._readers[name] = None
@@ -269,6 +278,9 @@ class Swarm:
                 worker = SwarmCopier(client, LOG, label, chance)
             case "repairer":
                 worker = SwarmRepairer(client, label)
+            case "operator":
+                kept = self._plan.ensemble + victims_max(self._plan)
+                worker = SwarmOperator(client, self._cluster, self._departures, chance, kept=kept)
             case "parallel":
                 worker = SwarmParallelLogs(self._plan, client, self._parallel, label, chance, self._stopping)
             case "producer":
@@ -347,14 +359,25 @@ class Swarm:
         ended = [
             task
             for name, task in self._incarnations.items()
-            if name.startswith(("administrator", "neighb", "cancell", "consum", "copier", REPAIRER))
+            if name.startswith(("administrator", "neighb", "cancell", "consum", "copier", REPAIRER, OPERATOR))
+            and self._cluster.process(name).alive
         ]
         for task in ended:
             task.cancel()
         await asyncio.wait(ended)
+        if self._plan.operators:
+            await asyncio.sleep(_REQUESTS_END_S)
+            await self._cluster.run("undo", self._undo_departures)
         for name in self._names:
             if name.startswith(("writer", "producer", "sink")) and self._cluster.process(name).alive:
                 await self._incarnations[name]
+
+    async def _undo_departures(self) -> None:
+        async def undo(client: LogClient) -> list[str]:
+            await self._departures.undo(client)
+            return []
+
+        await self._asked("undo", undo)
 
     async def _readers_reach(self, message_id: MessageId) -> None:
         """C17: each reader process comes to the end of the log by its own tail."""

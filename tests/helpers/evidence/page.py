@@ -26,8 +26,6 @@ How the simulation works and what its checks say: [simulation.md](simulation.md)
 
 LIMITS = """## Known limits
 
-- The half of C14 that asks for the write quorum of copies applies to seeds with repairers.
-  In the others lost copies stay lost.
 - The simulated index store keeps a prefix of what was not synced; RocksDB's own files are not modelled.
   `tests/crash` also runs on real files.
 - The simulated network delays, reorders and loses as TCP shows it to programs; what is below is not modelled.
@@ -270,8 +268,8 @@ def _runs_needed(bug: PlantedBug) -> str:
 
 def _checks(checks: str) -> str:
     return (
-        "## Checks\n\nEach run is checked for all of these, "
-        "but for `c14_write_quorum_after_repair`: these runs are without repair.\n\n" + checks
+        "## Checks\n\nEach run is checked for all of these; beyond the guarantees, for what is promised there.\n\n"
+        + checks
     )
 
 

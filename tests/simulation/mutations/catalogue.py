@@ -6,6 +6,7 @@ from tests.helpers.mutations.mutation import Mutation
 from tests.simulation.mutations import (
     appends,
     cursors,
+    decommissions,
     ensemble_changes,
     fences,
     ledger_recovery,
@@ -66,6 +67,7 @@ _AREAS = (
     appends,
     producers,
     sinks,
+    decommissions,
 )
 
 MUTATIONS: dict[str, Mutation] = {each.name: each for area in _AREAS for each in area.MUTATIONS}

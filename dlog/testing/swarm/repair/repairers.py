@@ -26,7 +26,7 @@ from ledger.repair.worker import Worker
 
 REPAIRER = "repairer"
 """How the names of these processes begin."""
-_QUICK = RepairConfig(
+QUICK = RepairConfig(
     lost_bookie_delay_s=1,
     copy_check_interval_s=5.0,
     open_ledger_grace_s=2.0,
@@ -52,8 +52,8 @@ class SwarmRepairer:
     async def run(self) -> None:
         ledgers = self._client.ledgers
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(Auditor(ledgers, _QUICK, self._name).run())
-            tasks.create_task(Worker(ledgers, _QUICK, self._name).run())
+            tasks.create_task(Auditor(ledgers, QUICK, self._name).run())
+            tasks.create_task(Worker(ledgers, QUICK, self._name).run())
 
 
 def patient(config: LogConfig) -> LogConfig:
@@ -85,10 +85,11 @@ async def wrong_in_the_end(
     found: list[str] = []
     try:
         sound = sum(bookie.sound for bookie in cluster.bookies)
+        damaged = {bookie.bookie_id for bookie in cluster.bookies if bookie.damaged}
         async for ledger_id in client.ledgers.store.ledger_ids():
             try:
                 metadata = (await client.ledgers.store.read_ledger(ledger_id)).value
-                scope = _ALL if is_full else await _as_marked(client, ledger_id, metadata, unmarked)
+                scope = _ALL if is_full else await _as_marked(client, ledger_id, metadata, unmarked, damaged)
                 if sound < metadata.quorum.ensemble:
                     await repair.repair(ledger_id, scope)
                     continue  # too many are lost: there is no place for each copy, however often it is tried
@@ -111,11 +112,12 @@ async def _as_marked(
     ledger_id: LedgerId,
     metadata: LedgerMetadata,
     unmarked: Mapping[LedgerId, Collection[BookieId]],
+    damaged: Collection[BookieId],
 ) -> Scope:
-    """What a worker that finds the mark would check."""
+    """What a worker that finds the mark would check, with that which the scrubbers of damaged bookies would make."""
     if not metadata.closed:
         return Scope()  # with suspects in its open fragment it would count as not repaired
-    suspects = set(unmarked.get(ledger_id, ()))
+    suspects = {*unmarked.get(ledger_id, ()), *damaged}
     with suppress(RecordNotFoundError):
         suspects.update((await client.ledgers.store.repair.read_mark(ledger_id)).value.missing)
     # A member that was replaced may lack the end of its fragment, which no mark says.
