@@ -110,7 +110,7 @@ class ReadFrom:
     """Where a reader was asked to begin, and where it says that this is."""
 
     place: str
-    """`earliest` or `latest`; `id` or `after` `message_id`; the `last` `count` messages."""
+    """`earliest` or `latest`; `id` or `after` `message_id`; the `last` `count` messages; a `time`."""
     message_id: MessageId
     count: int
     asked: float
@@ -124,6 +124,8 @@ class ReadFrom:
     """Before which message it was asked to end, if that was an id."""
     ended: float = inf
     """When it came to its end."""
+    time_us: int = 0
+    """The append time of a message that had been read, or less, if it was asked to begin at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class History:
     """Of readers that were opened, by name."""
     expected: dict[bytes, MessageId] = field(default_factory=dict)
     """Of conditional appends, by payload: the id that the log's last message had to have."""
+    times_us: dict[MessageId, int] = field(default_factory=dict)
+    """Append times of messages, as far as readers told them."""
     trimmed_before: MessageId = EARLIEST_ID
     """The trim position at the end: the highest of `trims` that took effect."""
     trims: list[Trim] = field(default_factory=list)

@@ -5,7 +5,7 @@ there and nothing from there on.
 A reader that was asked to report what it leaves out does so, and only of what was to be trimmed.
 
 What may have been trimmed when the first message was returned may be left out.
-Source: docs/log-semantics.md#rule-29.
+Source: docs/log-semantics.md#rule-29, #rule-31.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def c11_readers_begin_where_they_were_asked(history: History) -> Iterator[str]:
     for reader, start in history.starts.items():
         returned = history.readers.get(reader, [])
         for found in log.violations(start, returned):
-            place = f"{start.place} {start.count or start.message_id}"
+            place = f"{start.place} {start.time_us or start.count or start.message_id}"
             yield f"{reader}, from {place} and at {start.position} when it was open, {found}"
 
 
@@ -91,6 +91,8 @@ class _Log:
                 yield from self._of_first(first, returned)
             case "id":
                 yield from self._of_first(start.message_id, returned)
+            case "time":
+                yield from self._of_time(start.time_us, returned)
             case _:
                 yield from self._of_first(EARLIEST_ID, returned)
 
@@ -120,6 +122,12 @@ class _Log:
         skipped = bisect_left(self._ever, first) - expected
         if skipped > 0:
             yield f"returned {first} first and skipped {skipped} messages from {self._ever[expected]} on"
+
+    def _of_time(self, time_us: int, returned: list[Observation]) -> Iterator[str]:
+        """Times never fall along the log; that of its first message is known, since it was returned."""
+        at_or_after = [at for at, time in self._history.times_us.items() if time >= time_us]
+        if at_or_after:
+            yield from self._of_first(min(at_or_after), returned)
 
     def _of_tail(self, tail: MessageId, start: ReadFrom) -> Iterator[str]:
         acked = self._acked_before(start.asked)

@@ -67,6 +67,8 @@ class Recorder:
         self.acked = 0
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
+        self.times_us: dict[MessageId, int] = {}
+        """The append times of messages that any reader returned, as far as it told them."""
 
     def now(self) -> float:
         """By the clock of the history."""
@@ -139,7 +141,8 @@ class Recorder:
             self.on_first_read(message_id)
 
     def returned_message(self, reader: str, message: Message) -> None:
-        """The same, with the message's key and headers."""
+        """The same, with the message's key and headers, and its append time."""
+        self.times_us[message.id] = message.append_time_us
         self.returned(reader, message.id, content_of(message.payload, message.key, message.headers))
 
     def has_returned(self, reader: str) -> bool:
@@ -190,6 +193,7 @@ class Recorder:
             gaps=self._gaps,
             starts=self.starts,
             expected=self.expected,
+            times_us=self.times_us,
         )
         history.takeovers = [takeover for _, takeover in sorted(self._takeovers, key=lambda each: each[0])]
         for (writer, number), (payload, invoked, batch) in self._invoked.items():

@@ -183,10 +183,11 @@ class Verification:
                     self._log, until="latest", on_trimmed="skip", config=self._plan.reader_config()
                 )
                 async with reader:
-                    history.final = [
-                        (message.id, content_of(message.payload, message.key, message.headers))
-                        async for message in reader
-                    ]
+                    history.final = []
+                    async for message in reader:
+                        content = content_of(message.payload, message.key, message.headers)
+                        history.final.append((message.id, content))
+                        history.times_us[message.id] = message.append_time_us
                 history.trimmed_before = record.trim_before
                 if (await client.describe(self._log)).record.trim_before == record.trim_before:
                     return listed

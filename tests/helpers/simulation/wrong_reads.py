@@ -199,6 +199,23 @@ def a_read_after_a_message_returns_it(history: History) -> None:
 
 
 @refused_by(WRONG_READS, "c11_readers_begin_where_they_were_asked")
+def a_read_from_a_time_passes_over_a_message_of_that_time(history: History) -> None:
+    _read_from_a_time(history, history.readers["late"][0].message_id, 1000)
+    del history.readers["late"][0]
+
+
+@refused_by(WRONG_READS, "c11_readers_begin_where_they_were_asked")
+def a_read_from_a_time_begins_before_it(history: History) -> None:
+    _read_from_a_time(history, history.readers["late"][1].message_id, 1001)
+
+
+def _read_from_a_time(history: History, position: MessageId, time_us: int) -> None:
+    """Its messages were appended at 1000, 1001 and so on."""
+    history.times_us |= {each.message_id: 1000 + n for n, each in enumerate(history.readers["late"])}
+    history.starts["late"] = ReadFrom("time", EARLIEST_ID, 0, 0.0, 0.0, position, time_us=time_us)
+
+
+@refused_by(WRONG_READS, "c11_readers_begin_where_they_were_asked")
 def a_tail_is_opened_below_what_was_acknowledged(history: History) -> None:
     last = history.final[-1][0]
     history.starts["new"] = ReadFrom("latest", EARLIEST_ID, 0, inf, inf, last)

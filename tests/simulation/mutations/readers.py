@@ -251,4 +251,16 @@ MUTATIONS = (
         ),
         plan=focused(**THREE, shrinks=True, readers=4, rotation_entries=5, rotation_age_s=0.7, chaos_s=16.0),
     ),
+    Mutation(
+        "time-is-sought-behind-its-message",
+        "The position of a time is the first message appended at it, not after it.",
+        (edit("dlog.read.time_seek:_in_ledger", ("middle) < time_us:", "middle) <= time_us:")),),
+        plan=focused(),
+    ),
+    Mutation(
+        "time-begins-before-its-message",
+        "The position of a time is the first message appended at or after it, not the one before that.",
+        (edit("dlog.read.time_seek:_in_ledger", ("return low", "return max(0, low - 1)")),),
+        plan=focused(),
+    ),
 )

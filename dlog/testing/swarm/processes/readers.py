@@ -163,7 +163,7 @@ class SwarmReader:
         seen = self._recorder.seen
         near = [self._chance.choice(seen) for _ in range(_NEAR)]
         end = next((each for each in near if each.batch_index), near[-1])
-        if start.place in ("latest", "last") or start.message_id > end:
+        if start.place in ("latest", "last", "time") or start.message_id > end:
             start = Start()
         end = end._replace(batch_index=end.batch_index + self._chance.choice((0, 0, 1)))
         self._recorder.may_skip(name)
@@ -198,7 +198,7 @@ class SwarmReader:
         return start.reader(self._client, self._log, self._config, until=until, on_trimmed=on_trimmed)
 
     def _draw_start(self) -> Start:
-        return draw_start(self._chance, self._recorder.seen)
+        return draw_start(self._chance, self._recorder.seen, self._recorder.times_us)
 
     def _is_closed(self, name: str) -> bool:
         """Whether another task has closed this reader: its end proves nothing."""

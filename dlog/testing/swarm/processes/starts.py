@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -16,6 +17,8 @@ from dlog.read.reader import Reader
 from dlog.testing.checks.history import ReadFrom
 from dlog.testing.checks.recorder import Recorder
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -24,6 +27,7 @@ class Start:
     place: str = "earliest"
     message_id: MessageId = EARLIEST_ID
     count: int = 0
+    time_us: int = 0
 
     def reader(
         self,
@@ -44,6 +48,8 @@ class Start:
                 where = {"after": str(self.message_id)}
             case "last":
                 where = {"last": self.count}
+            case "time":
+                where = {"start": _EPOCH + timedelta(microseconds=self.time_us)}
             case place:
                 where = {"start": place}
         return client.reader(log, **where, until=until, on_trimmed=on_trimmed, config=config)
@@ -53,13 +59,24 @@ class Start:
         """Open the reader and record where it begins."""
         asked = recorder.now()
         async with reader:
-            found = ReadFrom(self.place, self.message_id, self.count, asked, recorder.now(), reader.position)
+            found = ReadFrom(
+                self.place,
+                self.message_id,
+                self.count,
+                asked,
+                recorder.now(),
+                reader.position,
+                time_us=self.time_us,
+            )
             recorder.starts[name] = found
             yield found
 
 
-def draw_start(chance: Random, seen: Sequence[MessageId]) -> Start:
-    """Mostly at or near what some reader has seen, also within a batch. An id need not exist."""
+def draw_start(chance: Random, seen: Sequence[MessageId], times_us: Mapping[MessageId, int]) -> Start:
+    """Mostly at or near what some reader has seen, also within a batch. An id need not exist.
+
+    A time is not above all of those that were read: then the tail would be asked for.
+    """
     kind = chance.random()
     if kind < 0.2 or not seen:
         return Start("earliest")
@@ -72,4 +89,6 @@ def draw_start(chance: Random, seen: Sequence[MessageId]) -> Start:
         return Start("after", near)
     if kind < 0.8:
         near = MessageId(near.ledger_id, near.entry_id + chance.randrange(3), chance.randrange(3))
+    elif kind >= 0.9 and near in times_us:
+        return Start("time", time_us=times_us[near] - chance.choice((0, 0, 1, 100_000)))
     return Start("id", near)

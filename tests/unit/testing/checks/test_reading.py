@@ -121,3 +121,13 @@ def test_a_read_that_was_asked_to_end_may_skip_what_was_trimmed_and_only_that() 
     assert list(c11_readers_end_where_they_were_asked(history)) == []
     history.trims[0] = Trim(IDS[3], 9.5, ())
     assert "left out" in next(c11_readers_end_where_they_were_asked(history))
+
+
+@pytest.mark.parametrize(("time_us", "first"), [(0, 0), (10, 0), (11, 1), (20, 1), (21, 4), (30, 4)], ids=str)
+def test_a_time_is_the_first_message_that_is_not_older(time_us: int, first: int) -> None:
+    """The messages of an entry have one time."""
+    for begins in range(len(IDS)):
+        start = replace(asked("time"), time_us=time_us)
+        history = history_of(start, IDS[begins:])
+        history.times_us = dict(zip(IDS, (10, 20, 20, 20, 30), strict=True))
+        assert (not [*c11_readers_begin_where_they_were_asked(history)]) == (begins == first)
