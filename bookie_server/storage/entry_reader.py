@@ -126,8 +126,10 @@ class _Lane:
         for log_id in log_ids:
             self.logs.forget(log_id)
 
-    def forget_blocks(self) -> None:
+    def forget_all(self) -> None:
+        """Blocks, and files: one that was removed can be read for as long as it is open."""
         self._recent.clear()
+        self.logs.close()
 
     def close(self) -> None:
         self.logs.close()
@@ -202,8 +204,8 @@ class EntryReader:
         """
         self._cache.clear()
         for lane in self._lanes:
-            await lane.worker.run(lane.forget_blocks)
-        self._own.forget_blocks()
+            await lane.worker.run(lane.forget_all)
+        self._own.forget_all()
         self._cache.clear()
 
     async def forget_logs(self, log_ids: list[int]) -> None:

@@ -14,7 +14,7 @@ AT_ONCE = 10
 TWICE_EVERY = 50
 """One seed in so many is run twice: the same seed must be the same run."""
 
-OPEN: dict[int, str] = {32: "c14_write_quorum_after_repair"}
+OPEN: dict[int, str] = {}
 """Seeds of the profile `chaos` that fail, and with what: faults that are found and not fixed yet."""
 
 

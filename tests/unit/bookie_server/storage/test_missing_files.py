@@ -22,7 +22,7 @@ from bookie_server.storage.scrub.walk import Position
 from bookie_server.storage.segments.log_files import path_of
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import SystemEnvironment
-from tests.helpers.bookie.storage import KEY, add, durable, open_storage, small_config
+from tests.helpers.bookie.storage import KEY, add, durable, found_ids, open_storage, small_config
 
 pytestmark = pytest.mark.usefixtures("both_storages")
 
@@ -48,6 +48,32 @@ def file_of(storage: LedgerStorage, ledger_id: int) -> Path:
     parts.writer.end_log()
     path: Path = path_of(parts.disk, parts.paths, log_id)
     return path
+
+
+def test_entries_of_a_removed_file_that_is_still_open_are_stored_again(tmp_path: Path) -> None:
+    """Once a scrubber has missed it: what repair writes again must not be compared with a file that is no more."""
+
+    async def add_all(storage: LedgerStorage) -> None:
+        for ledger_id in (1, 2, 3):
+            state = storage.ledger(ledger_id)
+            assert state is not None
+            await add(storage, state, range(COUNT))
+
+    async def main() -> None:
+        await filled(tmp_path)
+        storage = await open_storage(tmp_path)
+        path = file_of(storage, 1)
+        await add_all(storage)  # repeated ones are compared with those that are stored, which opens the files
+        path.unlink()
+        await storage.forget_blocks()
+        await add_all(storage)
+        await storage.close()
+        storage = await open_storage(tmp_path)
+        assert storage.missing_files == []
+        assert await found_ids(storage, 1, COUNT) == list(range(COUNT))
+        await storage.close()
+
+    run(main)
 
 
 def test_a_missing_file_is_named_until_its_entries_are_stored_again(tmp_path: Path) -> None:
