@@ -152,7 +152,7 @@ class History:
     expected: dict[bytes, MessageId] = field(default_factory=dict)
     """Of conditional appends, by payload: the id that the log's last message had to have."""
     times_us: dict[MessageId, int] = field(default_factory=dict)
-    """Append times of messages, as far as readers told them."""
+    """Append times of the messages that readers returned, in microseconds."""
     trimmed_before: MessageId = EARLIEST_ID
     """The trim position at the end: the highest of `trims` that took effect."""
     trims: list[Trim] = field(default_factory=list)

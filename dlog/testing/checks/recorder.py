@@ -68,7 +68,7 @@ class Recorder:
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
         self.times_us: dict[MessageId, int] = {}
-        """The append times of messages that any reader returned, as far as it told them."""
+        """The append times of messages that any reader returned."""
 
     def now(self) -> float:
         """By the clock of the history."""

@@ -98,9 +98,13 @@ class SwarmOperator:
                 await self._stop(bookie)
             for_good = self._chance.random() < 0.7
             done = await self._drained(bookie, for_good=for_good)
-            if for_good and done is not None and not done.left and not bookie.running:
-                self._throw_away(bookie)
-            elif not bookie.running and not bookie.lost:
+            if bookie.running or bookie.lost:
+                continue
+            # One with a cookie was started, wrote it back, and has stopped again: it is a member.
+            is_member = self._cluster.metadata.cookie(bookie.bookie_id) is not None
+            if for_good and done is not None and not done.left and not is_member:
+                bookie.throw_away()
+            else:
                 bookie.start()
 
     async def _stop(self, bookie: SimulatedBookie) -> None:
@@ -136,9 +140,3 @@ class SwarmOperator:
             return None
         finally:
             await draining.close()
-
-    def _throw_away(self, bookie: SimulatedBookie) -> None:
-        """It has returned: whatever names the bookie now has been made since by a client that did not know of it."""
-        if self._cluster.metadata.cookie(bookie.bookie_id) is not None:
-            return  # it was started, and has stopped again
-        bookie.throw_away()
