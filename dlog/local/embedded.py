@@ -146,7 +146,7 @@ class AsyncStandalone:
         await self._find(index).start()
 
     def pause(self, index: int) -> None:
-        """Send SIGSTOP to `bookies[index]`: it stops until `resume`. For failure tests."""
+        """Send SIGSTOP to `bookies[index]`: on return it has stopped, until `resume`. For failure tests."""
         self._find(index).pause()
 
     def resume(self, index: int) -> None:

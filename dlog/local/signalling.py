@@ -1,11 +1,16 @@
-"""Signals to child processes."""
+"""Signals to processes, most of them children of this one."""
 
 from __future__ import annotations
 
 import os
+import time
 from asyncio.subprocess import Process
 from contextlib import suppress
-from signal import Signals
+from pathlib import Path
+from signal import SIGSTOP, Signals
+
+_STATES_AT_REST = frozenset("TtZX")
+"""Stopped, traced, or ended (proc_pid_stat(5), `state`)."""
 
 
 def send_signal(process: Process, number: Signals) -> None:
@@ -24,3 +29,24 @@ def send_signal_to_group(process: Process, number: Signals) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
+
+
+def pause_process(process_id: int) -> None:
+    """Send SIGSTOP. On return none of its threads runs, where the system can show them (Linux).
+
+    The signal alone takes effect some time later: on a busy machine the process answers requests until then.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    os.kill(process_id, SIGSTOP)
+    while not all(map(_is_at_rest, Path(f"/proc/{process_id}/task").glob("*/stat"))):
+        time.sleep(0.0002)
+
+
+def _is_at_rest(stat: Path) -> bool:
+    try:
+        fields = stat.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # the thread has ended
+    return chr(fields[fields.rindex(b")") + 2]) in _STATES_AT_REST

@@ -11,12 +11,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import dlog
 from dlog.errors import StandaloneError
-from dlog.local.signalling import send_signal
+from dlog.local.signalling import pause_process, send_signal
 from ledger.errors import ConfigurationError
 
 Report = Callable[[str], None]
@@ -110,16 +111,15 @@ class BookieSupervisor:
         await self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Send SIGSTOP: connections stay open, answers do not come."""
-        self._send(signal.SIGSTOP)
+        """Send SIGSTOP: connections stay open, answers do not come from now on."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                pause_process(self._process.pid)
 
     def resume(self) -> None:
         """Send SIGCONT."""
-        self._send(signal.SIGCONT)
-
-    def _send(self, number: signal.Signals) -> None:
         if self._process is not None:
-            send_signal(self._process, number)
+            send_signal(self._process, signal.SIGCONT)
 
     async def _end(self, number: signal.Signals) -> None:
         if self._watcher is not None:

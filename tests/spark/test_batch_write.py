@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from dlog.client import LogClient
 from dlog.errors import WriterDeposedError
 from dlog.local.embedded import Standalone
+from dlog.local.signalling import pause_process
 from dlog.model import Message
 from spark_connector.errors import SparkSourceError
 from tests.helpers.log.producer import read_all
@@ -294,7 +295,7 @@ def test_a_bookie_that_is_killed_costs_nothing_and_a_dead_cluster_ends_in_time(
             assert [message.payload for message in reader] == [*texts(0, 20_000), *texts(0, 10)]
         cluster.kill(1)
         hung = next(bookie.process_id for bookie in cluster.bookies if bookie.process_id is not None)
-        os.kill(hung, signal.SIGSTOP)
+        pause_process(hung)
         try:
             started = time.monotonic()
             said = first_said(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dlog.local.signalling import pause_process
 from tests.helpers.apache.java_libs import class_path, java
 from tests.helpers.processes.ports import free_ports
 
@@ -122,7 +123,7 @@ class ApacheBookie:
     def pause(self) -> None:
         """It keeps its connections and answers nothing."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        pause_process(self._process.pid)
 
     def resume(self) -> None:
         assert self._process is not None

@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 
+from dlog.local.signalling import pause_process
 from tests.helpers.repository import ROOT
 
 _LINES_KEPT = 20
@@ -51,7 +52,7 @@ class Child:
 
     def pause(self) -> None:
         """Stop it as SIGSTOP does: connections stay, answers do not come."""
-        self._process.send_signal(signal.SIGSTOP)
+        pause_process(self._process.pid)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)

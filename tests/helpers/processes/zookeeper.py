@@ -10,6 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from dlog.local.signalling import pause_process
 from tests.helpers.apache.java_libs import class_path
 from tests.helpers.processes.ports import free_ports
 
@@ -115,7 +116,7 @@ class ZooKeeperProcess:
     def pause(self) -> None:
         """It keeps its connections and answers nothing."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        pause_process(self._process.pid)
 
     def resume(self) -> None:
         assert self._process is not None

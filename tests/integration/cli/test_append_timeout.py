@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dlog.local.embedded import Standalone
+from dlog.local.signalling import pause_process
 from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
@@ -23,7 +24,7 @@ def stopped(cluster: Standalone) -> Iterator[None]:
     """All bookies accept connections and do nothing."""
     processes = [bookie.process_id for bookie in cluster.bookies if bookie.process_id is not None]
     for process_id in processes:
-        os.kill(process_id, signal.SIGSTOP)
+        pause_process(process_id)
     try:
         yield
     finally:

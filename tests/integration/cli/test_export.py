@@ -17,6 +17,7 @@ from random import Random
 import pytest
 
 from dlog.local.embedded import Standalone
+from dlog.local.signalling import pause_process
 from dlog.model import MessageId
 from tests.helpers.processes.command import Command
 from tests.helpers.processes.terminal import on_terminal
@@ -312,7 +313,7 @@ def test_a_file_made_meanwhile_is_kept(dlog: Command, long_log: str, tmp_path: P
     with dlog.start("export", long_log, "--to", "jsonl", str(file)) as process:
         while not list(tmp_path.iterdir()):
             assert process.poll() is None
-        process.send_signal(signal.SIGSTOP)
+        pause_process(process.pid)
         file.write_text("mine")
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=60)

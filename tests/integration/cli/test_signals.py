@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dlog.local.embedded import Standalone
+from dlog.local.signalling import pause_process
 from ledger.errors import RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from tests.helpers.processes.bookie import eventually
@@ -64,7 +65,7 @@ def test_append_that_waits_for_bookies(tmp_path: Path, number: signal.Signals) -
             tail.kill()
             bookies = [found.process_id for found in cluster.bookies]
             for each in bookies:
-                os.kill(each or 0, signal.SIGSTOP)
+                pause_process(each or 0)
             try:
                 process.stdin.write(b"perhaps\n")
                 process.stdin.flush()

@@ -14,6 +14,7 @@ import pytest
 from ledger.client import LedgerClient
 from ledger.inspection.copies import Verdict
 from ledger.inspection.copy_audit import CopyAudit
+from ledger.metadata.zookeeper.cluster import children_quietly
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import LedgerId, QuorumSizes
 from tests.helpers.apache.autorecovery import ApacheAutorecovery
@@ -75,7 +76,7 @@ def _election(cluster: MixedCluster) -> str:
 
 async def votes(client: LedgerClient, cluster: MixedCluster) -> int:
     assert isinstance(client.store, ZooKeeperStore)
-    return len(await client.store._session.children(_election(cluster)))
+    return len(await children_quietly(client.store._session, _election(cluster)))
 
 
 async def withdraw_first(client: LedgerClient, cluster: MixedCluster) -> None:
@@ -167,13 +168,18 @@ def test_both_respect_each_others_locks_and_auditor(tmp_path: Path) -> None:
             lock = await repair.lock(first, "the test")
             assert lock is not None
             with our_autorecovery(cluster) as our_name:
+
+                async def ours_is_auditor() -> bool:
+                    return await repair.auditor() == our_name
+
+                await until(ours_is_auditor, lambda: "ours was not elected")
                 with apaches_autorecovery(cluster, tmp_path) as theirs:
 
                     async def both_stand() -> bool:
                         return await votes(client, cluster) == 2
 
                     await until(both_stand, theirs.end_of_log)
-                    assert await repair.auditor() == our_name
+                    assert await ours_is_auditor()
                     of_first = set((await client.store.read_ledger(first)).value.members())
                     of_second = set((await client.store.read_ledger(second)).value.members())
                     lost = next(each for each in cluster.bookies if each.bookie_id in of_first & of_second)

@@ -16,7 +16,7 @@ from dlog.client import LogClient, connect
 from dlog.config import LogConfig
 from dlog.demo.child import Child
 from dlog.errors import AppendIndeterminateError, WriterDeposedError
-from dlog.local.signalling import send_signal
+from dlog.local.signalling import pause_process, send_signal
 from dlog.model import MessageId
 from dlog.write.writer import LogWriter
 from ledger.config import LedgerClientConfig
@@ -173,7 +173,7 @@ async def sleeping_writer(uri: str, log: str, directory: Path) -> AsyncIterator[
     )
     try:
         await child.event("acked", lambda event: event["count"] >= 20)
-        send_signal(child._process, signal.SIGSTOP)
+        pause_process(child._process.pid)
         yield child
     finally:
         await child.stop()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from dlog.local.signalling import pause_process
 from tests.helpers.processes.command import Command, bookie
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
@@ -49,7 +50,7 @@ class SleepingBookie:
         return None if stat is None else int(stat.ephemeralOwner)
 
     def sleep_until_given_up(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
+        pause_process(self.process.pid)
         give_up_at = time.monotonic() + WAIT_S
         while self.owner() is not None:
             assert time.monotonic() < give_up_at, "its session did not end"

@@ -21,6 +21,7 @@ from bookie_server.journal.record import (
     encode_record,
 )
 from bookie_server.tools.inspection import FoundRecord, journal_records
+from dlog.local.signalling import pause_process
 from ledger.model import LedgerId, QuorumSizes
 from ledger.wire.status import Status
 from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journal, killed_after_ten_adds
@@ -167,7 +168,7 @@ def test_files_made_unwritable_do_not_hide_the_reason(bookie: BookieProcess) -> 
 def test_a_stopped_process_goes_on_where_it_was(bookie: BookieProcess) -> None:
     """SIGSTOP and SIGCONT, as a paused machine: nothing is lost, nothing answered twice."""
     with RawClient(bookie.port) as client:
-        os.kill(bookie.pid, signal.SIGSTOP)
+        pause_process(bookie.pid)
         client.send(b"".join(add(1, each) for each in range(100)))
         os.kill(bookie.pid, signal.SIGCONT)
         answers = [add_answer(client.frame()) for _ in range(100)]

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from dlog.local.signalling import pause_process
 from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journal, killed_after_ten_adds
 from tests.helpers.processes.bookie import BookieProcess, listed_bookies, run_bookie
 
@@ -55,7 +56,7 @@ def test_whether_a_bookie_that_hangs_is_in_limbo_is_unknown(bookie: BookieProces
     bookie.terminate()
     bookie.settings = {"storage": FULL}
     bookie.start()
-    os.kill(bookie.pid, signal.SIGSTOP)
+    pause_process(bookie.pid)
     try:
         assert in_limbo(bookie) == [("read-only", None)]
         assert reason(bookie) == "no: read-only"

@@ -21,6 +21,7 @@ from bookie_server.storage.index import Index
 from bookie_server.storage.storage_paths import COMPACTION, StoragePaths
 from bookie_server.tools import running_bookie
 from bookie_server.tools.cli import app
+from dlog.local.signalling import pause_process
 from ledger.metadata.drivers import open_store
 from ledger.model import EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes, check_bookie_id
 from tests.helpers.bookie.entries import add, read, read_answer
@@ -260,7 +261,7 @@ def test_an_interrupted_compaction_ends(bookie: BookieProcess) -> None:
 
 def test_a_hung_bookie_is_reported(bookie: BookieProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_bookie, "_SILENT_S", 0.5)
-    os.kill(bookie.pid, signal.SIGSTOP)
+    pause_process(bookie.pid)
     try:
         done = CliRunner().invoke(app, ["space", "--data", str(bookie.data)])
     finally:

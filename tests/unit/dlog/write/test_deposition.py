@@ -101,7 +101,7 @@ async def test_a_sleeper_gets_no_ack_from_bookies_that_forgot_its_deleted_ledger
         log.client(blind=True, deletion_grace_s=100.0) as sleeper,
         log.client() as client,
     ):
-        old = await sleeper.open_writer("orders", create=True)
+        old = await settled_writer(sleeper, "orders")  # hears of no other owner
         ledger_id = current(old)
         new = await client.open_writer("orders", create=True)
         await client.collect("orders")
