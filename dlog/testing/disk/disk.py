@@ -272,6 +272,11 @@ class SimulatedDisk(Disk):
         self.faults.note("index_damage", f"{path} {'whole' if whole else 'records'}")
         return True
 
+    @property
+    def index_damaged(self) -> bool:
+        """Whether a part of an index store cannot be read: for good, if nothing builds the store anew."""
+        return any(store.damaged or store.unopenable for _, store in self._stores())
+
     def _files(self) -> list[tuple[Path, Inode]]:
         return [(path, node) for path, node in self._walk() if isinstance(node, Inode)]
 

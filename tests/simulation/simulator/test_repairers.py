@@ -39,6 +39,12 @@ def test_a_bookie_whose_answer_was_late_once_is_no_finding(seed: int) -> None:
     assert not run_plan(plan).findings
 
 
+@pytest.mark.parametrize("seed", [70281, 70449])
+def test_a_bookie_with_a_damaged_index_may_not_find_the_copies_that_it_got(seed: int) -> None:
+    """One finds its copies only as long as they are in its cache, and one stops after half a second of each start."""
+    assert not run_plan(make_plan(seed, "chaos", {})).findings
+
+
 def is_found(check: str, first: int, last: int) -> bool:
     """By one of these seeds; another check may stop others before."""
     return any(check in "\n".join(played(seed).findings) for seed in range(first, last))
