@@ -92,7 +92,7 @@ class _Log:
             case "id":
                 yield from self._of_first(start.message_id, returned)
             case "time":
-                yield from self._of_time(start.time_us, returned)
+                yield from self._of_time(start, returned)
             case _:
                 yield from self._of_first(EARLIEST_ID, returned)
 
@@ -123,11 +123,17 @@ class _Log:
         if skipped > 0:
             yield f"returned {first} first and skipped {skipped} messages from {self._ever[expected]} on"
 
-    def _of_time(self, time_us: int, returned: list[Observation]) -> Iterator[str]:
-        """Times never fall along the log; that of its first message is known, since it was returned."""
-        at_or_after = [at for at, time in self._history.times_us.items() if time >= time_us]
+    def _of_time(self, start: ReadFrom, returned: list[Observation]) -> Iterator[str]:
+        """Times never fall along the log; that of its first message is known, since it was returned.
+
+        A position with nothing acknowledged at or after it was the tail: what was in flight there may be older.
+        """
+        at_or_after = [at for at, time in self._history.times_us.items() if time >= start.time_us]
         if at_or_after:
-            yield from self._of_first(min(at_or_after), returned)
+            acked = self._acked_before(start.asked)
+            is_tail = acked is None or acked < start.position
+            found = min(at_or_after)
+            yield from self._of_first(min(found, start.position) if is_tail else found, returned)
 
     def _of_tail(self, tail: MessageId, start: ReadFrom) -> Iterator[str]:
         acked = self._acked_before(start.asked)

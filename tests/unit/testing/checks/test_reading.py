@@ -131,3 +131,17 @@ def test_a_time_is_the_first_message_that_is_not_older(time_us: int, first: int)
         history = history_of(start, IDS[begins:])
         history.times_us = dict(zip(IDS, (10, 20, 20, 20, 30), strict=True))
         assert (not [*c11_readers_begin_where_they_were_asked(history)]) == (begins == first)
+
+
+def test_what_was_in_flight_at_the_tail_may_be_older_than_the_time_asked_for() -> None:
+    def wrong(asked_at: float, *, first: int) -> list[str]:
+        """The reader was at the second message when it was open; all but the last were appended before."""
+        start = replace(tail(IDS[1], at=asked_at), place="time", time_us=25)
+        history = history_of(start, IDS[first:])
+        history.times_us = dict(zip(IDS, (10, 20, 20, 20, 30), strict=True))
+        return list(c11_readers_begin_where_they_were_asked(history))
+
+    assert wrong(1.2, first=1) == []
+    assert "returned 1:0:0 first" in wrong(1.2, first=0)[0]
+    assert "skipped 1 messages" in wrong(1.2, first=2)[0]
+    assert "returned 1:1:0 first" in wrong(2.0, first=1)[0]  # acknowledged: the tail is above
