@@ -84,6 +84,11 @@ class EnsembleKeeper:
             self._task = asyncio.get_running_loop().create_task(self._keep())
             self._task.add_done_callback(self._ended)
 
+    def extend_deadlines(self, pause_s: float) -> None:
+        """This process was stopped for this long: no bookie could come back for it in the meantime."""
+        if self._stalled_since is not None:
+            self._stalled_since += pause_s
+
     def stop(self) -> None:
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
@@ -103,7 +108,9 @@ class EnsembleKeeper:
         handle = self._handle
         while self._stream.machine.failed_positions and not handle.finished():
             self._woken.clear()
-            if await self._repair():
+            is_repaired = await self._repair()
+            self._note_stall()
+            if is_repaired:
                 continue
             if handle.finished():
                 return
@@ -134,19 +141,24 @@ class EnsembleKeeper:
             self._handle.fail(error)  # the ledger was deleted, is another client's, or cannot be read
             return False
 
-    def _stalled_too_long(self) -> bool:
-        """True once no add was done for the whole timeout, however often members came and went."""
-        machine, now = self._stream.machine, _now()
+    def _note_stall(self) -> None:
+        """Begin a stall, or end it: once an add was done, or with enough members back if none waits.
+
+        Also when members have come back, after which an idle writer has nothing that would show the end of the stall.
+        """
+        machine = self._stream.machine
         if self._stalled_since is not None and (
             machine.done_through > self._stalled_at
             or (machine.can_confirm and machine.sent_through == machine.done_through)
         ):
             self._stalled_since = None
-        if self._stalled_since is None:
-            if machine.can_confirm:
-                return False
-            self._stalled_since, self._stalled_at = now, machine.done_through
-        return now - self._stalled_since > self._config.quorum_timeout_s
+        if self._stalled_since is None and not machine.can_confirm:
+            self._stalled_since, self._stalled_at = _now(), machine.done_through
+
+    def _stalled_too_long(self) -> bool:
+        """True once no add was done for the whole timeout, however often members came and went."""
+        since = self._stalled_since
+        return since is not None and _now() - since > self._config.quorum_timeout_s
 
     # ---- metadata
 

@@ -327,6 +327,7 @@ class WriteHandle(AddPolicy):
     def extend_deadlines(self, pause_s: float) -> None:
         """This process was stopped for this long: no bookie is at fault for not having answered."""
         self._stream.extend_deadlines(pause_s)
+        self._keeper.extend_deadlines(pause_s)
 
     def on_bookies_changed(self, bookies: BookieSet) -> None:
         """Replace a member that is no longer registered, even if idle (docs/log-semantics.md#rule-24b)."""
