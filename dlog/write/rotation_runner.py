@@ -18,7 +18,7 @@ from typing import assert_never
 from dlog.config import LogConfig
 from dlog.core import commands as to
 from dlog.core.commands import RotationCommand as Command
-from dlog.core.metadata_update import Applied
+from dlog.core.metadata_update import Applied, same_ownership
 from dlog.core.rotation import Phase, Rotation
 from dlog.core.takeover import describe_loss, describe_owner
 from dlog.errors import (
@@ -533,7 +533,9 @@ class RotationRunner:
 
     def _on_record_seen(self, read: Versioned[LogMetadata] | None) -> None:
         self._apply(self._machine.on_record_seen(read))
-        if read is not None and not self._machine.over:
+        # Another owner's is seen, too, before a change of ours that is under way is refused.
+        ours = self._machine.record
+        if read is not None and not self._machine.over and same_ownership(ours, read.value):
             self._inbox.on_record(read)
 
     # ---- the end

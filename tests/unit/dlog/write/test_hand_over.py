@@ -411,6 +411,39 @@ async def test_an_owner_that_rotates_just_before_it_is_woken_sees_the_request(ki
             assert "was handed over" in str(writer.refusal)
 
 
+@pytest.mark.parametrize("kind", [RequestKind.ROTATE, RequestKind.HAND_OVER])
+async def test_a_deposed_writer_does_not_answer_for_its_successor(kind: RequestKind) -> None:
+    """It sees its successor's record while a change of its own is under way, and is not deposed before that is refused.
+
+    The successor would take the answered request for one that it has executed.
+    """
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await settled_writer(client, LOG)
+        await writer.append(b"one")
+        change, is_sent, may_arrive = client.logs.compare_and_set, asyncio.Event(), asyncio.Event()
+
+        async def late(
+            ref: LogRef, record: LogMetadata, version: int, *, limit_s: float | None = None
+        ) -> Applied | NotOurs:
+            is_sent.set()
+            await may_arrive.wait()
+            return await change(ref, record, version, limit_s=limit_s)
+
+        client.logs.compare_and_set = late  # type: ignore[method-assign]
+        rotating = asyncio.create_task(writer.rotate())
+        await is_sent.wait()
+        (await other.open_writer(LOG)).abort()
+        ref = (await other.describe(LOG)).ref
+        request = asked(2, kind)(other)
+        assert await other.logs.requests.ask(ref, request) == request
+        await other.logs.touch(ref)
+        await asyncio.sleep(0.05)
+        assert await other.logs.requests.read(ref) == request
+        may_arrive.set()
+        with pytest.raises(WriterDeposedError, match="was taken over by"):
+            await rotating
+
+
 # ---- rotation
 
 
