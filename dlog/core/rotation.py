@@ -292,15 +292,22 @@ class Rotation:
         """Facts of ledgers that a recovery has sealed."""
         self._seals = {**seals, **self._seals}
 
-    def on_recovered(self, record: LogMetadata, version: int, ledger_id: LedgerId | None) -> list[Command]:
-        """Everything before this ledger is sealed. None: the writer closes, and no append waits for a ledger."""
+    def on_recovered(
+        self, record: LogMetadata, version: int, ledger_id: LedgerId | None, nonce: int
+    ) -> list[Command]:
+        """Everything before this ledger is sealed. None: the writer closes, and no append waits for a ledger.
+
+        Then the record does not hold these seals yet, and would look as if the writer were still at work.
+        """
         if self.over:
             return []
         assert self._phase is Phase.RECOVERING
         self._adopt(record, version)
         self._failed = self._fenced = False
         self._current = ledger_id
-        return self._over(Finished()) if ledger_id is None else self._go_on()
+        if ledger_id is not None:
+            return self._go_on()
+        return self._record_seals(nonce) if self._seals else self._over(Finished())
 
     def on_lost(self, found: LogMetadata | None) -> list[Command]:
         """Another client owns the log, or has deleted it."""

@@ -524,11 +524,8 @@ class RotationRunner:
         new = outcome.active_ledger
         if new is not None:
             self._add_active_ledger(new)
-        self._apply(
-            self._machine.on_recovered(
-                outcome.record, outcome.version, None if new is None else new.ledger_id
-            )
-        )
+        ledger_id, nonce = None if new is None else new.ledger_id, self._environment.token()
+        self._apply(self._machine.on_recovered(outcome.record, outcome.version, ledger_id, nonce))
         self._report_failed()
 
     def _on_record_seen(self, read: Versioned[LogMetadata] | None) -> None:

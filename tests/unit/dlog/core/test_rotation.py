@@ -189,7 +189,7 @@ def recovered(rotation: Rotation, new: LedgerId | None, *others: LedgerId) -> li
     record = replace(
         START, ledgers=tuple(sealed if new is None else [*sealed, listed(new)]), last_ledger_id=new or P
     )
-    return rotation.on_recovered(record, 7, new)
+    return rotation.on_recovered(record, 7, new, 80)
 
 
 def test_a_failed_ledger_is_recovered_before_a_new_one_takes_appends() -> None:
@@ -397,6 +397,18 @@ def test_close_after_a_failure_ends_in_a_new_ledger_or_without_one() -> None:
     rotation.on_close_requested(holding=False)
     rotation.on_failed(P, fenced=False)
     assert recovered(rotation, N) == [SubmitTo(N), Release(N), Drain(N)]
+
+
+def test_close_after_a_failure_records_what_was_sealed_then() -> None:
+    """A client that waits for the owner's end goes by the record (docs/log-semantics.md#rule-22b)."""
+    rotation = machine()
+    rotation.on_close_requested(holding=False)
+    rotation.on_failed(P, fenced=False)
+    rotation.on_sealed({P: seal(3)})
+    [command] = rotation.on_recovered(START, 5, None, 80)
+    sent = written([command])
+    assert (sent.ledgers, sent.nonce) == ((listed(1, 4), listed(2, 3)), 80)
+    assert rotation.on_answer(Applied(sent, 6), 1, 2) == [Hold(), Finished()]
 
 
 def test_the_hard_limit_holds_until_the_successor_is_in_use() -> None:

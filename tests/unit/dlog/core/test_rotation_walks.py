@@ -170,8 +170,9 @@ class World:
             match command:
                 case to.TakenOver(found, version):
                     tail = found.ledger_ids[-1]
+                    new = None if tail in self.sealed else tail
                     self.carry_out(
-                        self.machine.on_recovered(found, version, None if tail in self.sealed else tail)
+                        self.machine.on_recovered(found, version, new, self.chance.getrandbits(60))
                     )
                     failed = tail in self.dead and self.machine.current == tail
                     return self.machine.on_failed(tail, fenced=False) if failed else []

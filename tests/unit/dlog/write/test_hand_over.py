@@ -29,12 +29,13 @@ from dlog.errors import (
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, MessageId, OwnerRequest, RequestKind, RequestState
 from dlog.testing import SimulatedCluster, simulate
+from dlog.write.current_owner import is_released
 from dlog.write.takeover_runner import new_owner
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
-from tests.helpers.ledger.scripted_bookies import GUARD_S
+from tests.helpers.ledger.scripted_bookies import GUARD_S, until
 from tests.helpers.log.scripted_log import scripted_log
-from tests.helpers.log.scripted_writer import settled_writer
+from tests.helpers.log.scripted_writer import current, entries, fence, settled_writer
 
 LOG = "orders"
 ANSWER_S = LogConfig().owner_answer_s
@@ -442,6 +443,31 @@ async def test_a_deposed_writer_does_not_answer_for_its_successor(kind: RequestK
         may_arrive.set()
         with pytest.raises(WriterDeposedError, match="was taken over by"):
             await rotating
+
+
+async def test_a_writer_whose_ledger_fails_while_it_closes_leaves_a_log_that_no_client_waits_for() -> None:
+    """A repair tool has sealed its ledger with the append in flight, so that it needs no other one.
+
+    Source: docs/log-semantics.md#rule-22b.
+    """
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await settled_writer(client, LOG)
+        await writer.append(b"one")
+        for bookie in log.bookies:
+            bookie.late = lambda what: what == "add 1"
+        [future] = await entries(writer, b"two")
+        await until(lambda: all("add 1" in bookie.log for bookie in log.bookies))
+        for bookie in log.bookies:
+            bookie.late = lambda what: False
+        assert await fence(other, current(writer)) == 1
+        closing = asyncio.create_task(writer.close())
+        for bookie in log.bookies:
+            bookie.go_away()
+            await bookie.listen()
+        async with asyncio.timeout(GUARD_S):
+            await closing
+        assert future.result().entry_id == 1
+        assert is_released((await other.describe(LOG)).record)
 
 
 # ---- rotation
