@@ -17,7 +17,14 @@ import itertools
 from ledger.arguments import as_bytes
 from ledger.client_context import ClientContext
 from ledger.config import Visibility
-from ledger.errors import AddFailedError, BookieUnavailableError, LedgerClosedError, LogStoreError
+from ledger.errors import (
+    AddFailedError,
+    BookieUnavailableError,
+    LedgerClosedError,
+    LogStoreError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.refusal import too_large
 from ledger.transport.entry_connection import EntryConnection
@@ -64,6 +71,7 @@ class DeferredWriteHandle(AddPolicy):
         self._connecting = asyncio.Lock()
         self._is_connected = False
         self._waiters = Waiters()
+        self._closing = False
 
     @property
     def metadata(self) -> LedgerMetadata:
@@ -76,8 +84,8 @@ class DeferredWriteHandle(AddPolicy):
         Raises:
             EntryTooLargeError: the entry exceeds `entry_bytes_max`; nothing happened.
             LedgerFencedError: another client recovers the ledger.
-            AddFailedError: a bookie failed; entries up to `error.lac` are durable.
-            LedgerClosedError: the handle is closed.
+            AddFailedError: a bookie failed, or the client was closed; entries up to `error.lac` are durable.
+            LedgerClosedError: the handle is closed; the entry is not in the ledger.
             UnauthorizedError: a bookie refused the password.
         """
         data = as_bytes(payload)
@@ -150,13 +158,28 @@ class DeferredWriteHandle(AddPolicy):
         """
         if self.failed is not None and not isinstance(self.failed, LedgerClosedError):
             raise self.failed.copy()
-        self.fail(LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id))
-        self._local = await write_closed(self._context, self.ledger_id, self._local, self.lac, self._length)
+        self._closing = True
+        self._stream.stop()
+        try:
+            self._local = await write_closed(
+                self._context, self.ledger_id, self._local, self.lac, self._length
+            )
+        except (UnavailableError, OutcomeUnknownError):
+            raise  # undecided: a recovery may still keep the adds in flight, whose callers go on waiting
+        except LogStoreError as error:
+            self.fail(error)
+            raise
+        self.fail(self._closed_error())
         return self._local.value
+
+    def _closed_error(self) -> LedgerClosedError:
+        return LedgerClosedError(f"ledger {self.ledger_id} is closed", ledger_id=self.ledger_id)
 
     def _check(self) -> None:
         if self.failed is not None:
             raise self.failed.copy()
+        if self._closing:
+            raise self._closed_error()
 
     # ---- the stream's policy (AddPolicy)
 
@@ -189,8 +212,9 @@ class DeferredWriteHandle(AddPolicy):
 
     def tick(self, now: float) -> float | None:
         """Fail if a member owes an answer for too long; None if there is nothing left to check."""
-        if self.failed is None:
-            self._stream.fail_overdue(now)
+        if self.failed is not None or self._closing:
+            return None
+        self._stream.fail_overdue(now)
         owes = self.failed is None and any(member.owes for member in self._stream.members)
         return now + self._context.config.deadline_check_s if owes else None
 

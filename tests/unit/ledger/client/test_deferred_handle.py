@@ -14,9 +14,10 @@ from ledger.errors import (
     LedgerFencedError,
     MetadataUnavailableError,
 )
-from ledger.model import QuorumSizes
+from ledger.model import EntryId, QuorumSizes
 from ledger.wire.status import Status
-from tests.helpers.ledger.scripted_bookies import GUARD_S, scripted_cluster, store_away, until
+from ledger.writing.deferred_handle import DeferredWriteHandle
+from tests.helpers.ledger.scripted_bookies import GUARD_S, Cluster, scripted_cluster, store_away, until
 
 
 async def test_only_a_force_confirms() -> None:
@@ -165,6 +166,64 @@ async def test_a_close_that_met_no_store_is_completed_by_the_next() -> None:
         for _ in range(2):
             metadata = await handle.close()
             assert (metadata.closed, metadata.last_entry, metadata.length) == (True, 0, 4)
+
+
+async def stored_and_unanswered(cluster: Cluster, handle: DeferredWriteHandle) -> asyncio.Task[EntryId]:
+    """An add that every bookie has stored, and to which none has responded."""
+    for bookie in cluster.bookies:
+        bookie.late = lambda what: what == "add_entry"
+    adding = asyncio.create_task(handle.add(b"in flight"))
+    entry_id = handle._stream.machine.sent_through + 1
+    await until(lambda: all((handle.ledger_id, entry_id) in bookie.entries for bookie in cluster.bookies))
+    for bookie in cluster.bookies:
+        bookie.late = lambda what: False
+    return adding
+
+
+async def test_an_add_in_flight_at_a_close_that_a_recovery_forestalled_may_be_stored() -> None:
+    """It must not end as if nothing had happened: the recovery has kept it."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create_deferred(QuorumSizes())
+        await handle.add(b"kept")
+        await handle.force()
+        adding = await stored_and_unanswered(cluster, handle)
+        recovered = await cluster.client.open_with_recovery(handle.ledger_id)
+        assert recovered.last_readable == 1
+        with pytest.raises(LedgerFencedError):
+            await handle.close()
+        with pytest.raises(LedgerFencedError):
+            await adding
+
+
+async def test_an_add_in_flight_waits_until_the_close_is_decided() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create_deferred(QuorumSizes())
+        await handle.add(b"kept")
+        await handle.force()
+        adding = await stored_and_unanswered(cluster, handle)
+        cluster.store.before_write = store_away
+        with pytest.raises(MetadataUnavailableError):
+            await handle.close()
+        with pytest.raises(LedgerClosedError):
+            await handle.add(b"late")
+        await asyncio.sleep(0.01)
+        assert not adding.done()
+        cluster.store.before_write = None
+        assert (await handle.close()).last_entry == 0
+        with pytest.raises(LedgerClosedError):
+            await adding
+
+
+async def test_an_add_in_flight_at_a_close_that_was_not_decided_ends_with_the_client() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create_deferred(QuorumSizes())
+        adding = await stored_and_unanswered(cluster, handle)
+        cluster.store.before_write = store_away
+        with pytest.raises(MetadataUnavailableError):
+            await handle.close()
+        await cluster.client.close()
+        with pytest.raises(AddFailedError, match="client was closed"):
+            await adding
 
 
 async def test_an_entry_that_fits_no_frame_changes_nothing() -> None:
