@@ -510,8 +510,7 @@ class RotationRunner:
         except (ConfigurationError, DataLossError) as error:
             # For example, bookies refuse this client: a retry would fail, too.
             if not self._machine.over:
-                why = f"log {self._ref} cannot be written: {error}"
-                self.give_up(AppendAbortedError(why, log=str(self._ref)))
+                self.give_up(self._unwritable(error))
             return
         if outcome is not None:
             self._on_recovered(outcome)
@@ -602,9 +601,14 @@ class RotationRunner:
     def _on_fault(self, error: BaseException) -> None:
         """An error that no event covers ends the writer instead of leaving it half working."""
         if isinstance(error, LogStoreError):
-            self.give_up(error)
+            self.give_up(self._unwritable(error))
             return
-        self.give_up(
-            LogStoreError(f"the writer of log {self._ref} stopped because of an internal error: {error!r}")
-        )
+        why = f"the writer of log {self._ref} stopped because of an internal error: {error!r}"
+        self.give_up(AppendAbortedError(why, log=str(self._ref)))
         raise error
+
+    def _unwritable(self, error: LogStoreError) -> AppendAbortedError:
+        """What was not sent is certainly absent, whatever the class of the reason says of it."""
+        aborted = AppendAbortedError(f"log {self._ref} cannot be written: {error}", log=str(self._ref))
+        aborted.__cause__ = error
+        return aborted
