@@ -36,6 +36,7 @@ from ledger.environment import Environment
 from ledger.errors import LogStoreError
 
 _MESSAGE_OVERHEAD_BYTES = 16
+_FAILED_MIN = 32
 
 
 class AppendQueue:
@@ -51,6 +52,7 @@ class AppendQueue:
         "_environment",
         "_epoch",
         "_failed",
+        "_failed_max",
         "_flush_scheduled",
         "_flushes",
         "_held",
@@ -118,6 +120,8 @@ class AppendQueue:
         self._flushes: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Futures to complete once this number of entries has an outcome."""
         self._failed: list[Waiter] = []
+        self._failed_max = _FAILED_MIN
+        """With more of them, those that were read in the meantime are dropped."""
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self.refusal: LogStoreError | None = None
@@ -272,7 +276,16 @@ class AppendQueue:
     def unread_failures(self) -> list[BaseException]:
         """The errors of failed appends that were not read. They count as read from now on."""
         failed, self._failed = self._failed, []
+        self._failed_max = _FAILED_MIN
         return [error for waiter in failed if _is_unread(waiter) and (error := waiter.exception())]
+
+    def _note_failed(self, pending_entry: PendingEntry) -> None:
+        """Keep those whose error is unread. A program that never flushes reads them all, one after the other."""
+        failed = self._failed
+        failed.extend(filter(_is_unread, pending_entry.waiters))
+        if len(failed) > self._failed_max:
+            failed[:] = filter(_is_unread, failed)
+            self._failed_max = _FAILED_MIN + 2 * len(failed)
 
     def _drop_settled(self) -> None:
         unsettled, flushes = self._unsettled, self._flushes
@@ -345,7 +358,7 @@ class AppendQueue:
             # absent, and its callers get an outcome.
             self._leave_out(pending_entry)
             pending_entry.fail_absent(error)
-            self._failed.extend(filter(_is_unread, pending_entry.waiters))
+            self._note_failed(pending_entry)
             return
         if producers is not None:
             producers.on_submitted(active_ledger, pending_entry, place)
@@ -357,7 +370,7 @@ class AppendQueue:
         producer."""
         if isinstance(pending_entry, ProducerEntry) and not pending_entry.settled:
             for failed in self.producers.withdraw(pending_entry):
-                self._failed.extend(filter(_is_unread, failed.waiters))
+                self._note_failed(failed)
         pending_entry.settled = True
         self._budget.give_back(pending_entry.size)
         self._drop_settled()
@@ -394,7 +407,7 @@ class AppendQueue:
         taken = active_ledger.take_back()
         for pending_entry in taken:
             pending_entry.fail_indeterminate(active_ledger.ledger_id, cause)
-            self._failed.extend(filter(_is_unread, pending_entry.waiters))
+            self._note_failed(pending_entry)
         self.on_acked(len(taken), sum(pending_entry.size for pending_entry in taken))
 
     # ---- the end
@@ -415,7 +428,7 @@ class AppendQueue:
         held, self._held = self._held, deque()
         for pending_entry in held:
             pending_entry.fail_absent(error)
-            self._failed.extend(filter(_is_unread, pending_entry.waiters))
+            self._note_failed(pending_entry)
             self._budget.give_back(pending_entry.size)
         self._drop_settled()
         if self._timer is not None:

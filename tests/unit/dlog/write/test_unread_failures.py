@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
-from dlog.errors import AppendIndeterminateError, AppendsFailedError
+from dlog.errors import AppendIndeterminateError, AppendRejectedError, AppendsFailedError
 from dlog.model import MessageId
 from ledger.config import LedgerClientConfig
+from tests.helpers.ledger.scripted_bookies import until
 from tests.helpers.log.scripted_log import scripted_log
+from tests.helpers.log.scripted_writer import entries
 
 Read = Callable[["asyncio.Future[MessageId]"], Coroutine[Any, Any, object]]
 PATIENT = LedgerClientConfig(add_timeout_s=30.0, quorum_timeout_s=30.0)
@@ -171,3 +173,24 @@ async def test_an_unclosed_writer_and_client_warn() -> None:
         assert [
             (one.category, str(one.message)) for one in caught if "unclosed client" in str(one.message)
         ] == [(ResourceWarning, f"unclosed client of {log.cluster.store.uri}")]
+
+
+async def test_failures_that_were_read_are_not_kept() -> None:
+    """A program that reads every outcome need not flush. An error holds the frames of those that have read it."""
+    rounds, count = 6, 50
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+        for _ in range(rounds):
+            producer = await writer.producer("p")
+            for bookie in log.bookies:
+                bookie.late = lambda what: what.startswith("add")
+            [sent] = await entries(writer, b"sent")
+            rotating = asyncio.ensure_future(writer.rotate())
+            await until(lambda: writer._queue.active_ledger is None)
+            held = [await producer.submit(b"held", sequence=number) for number in range(count + 1)]
+            held[0].cancel()
+            for bookie in log.bookies:
+                bookie.speak()
+            outcomes = await asyncio.gather(*held, sent, rotating, return_exceptions=True)
+            assert [type(one) for one in outcomes[1:-2]] == [AppendRejectedError] * count
+        assert len(writer._queue._failed) < rounds * count / 2
