@@ -349,7 +349,9 @@ class LogWriter:
         Raises:
             AppendsFailedError: an append failed and its outcome was not read (dlog/write/unread_failures.py).
             CallTimeoutError: not done within `timeout_s` seconds; the appends go on.
+            ConfigurationError: `timeout_s` is not a number.
         """
+        require_type("timeout_s", timeout_s, float, type(None))
         try:
             async with asyncio.timeout(timeout_s):
                 await self._queue.flushed()

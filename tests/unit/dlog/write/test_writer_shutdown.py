@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from contextlib import suppress
 
@@ -13,7 +14,7 @@ from dlog.errors import AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
-from ledger.errors import LogStoreError
+from ledger.errors import ConfigurationError, LogStoreError
 from tests.helpers.ledger.scripted_bookies import until
 from tests.helpers.log.scripted_log import ScriptedLog, scripted_log, store_of
 
@@ -145,3 +146,11 @@ def test_a_second_close_that_is_cancelled_leaves_the_first_one_alone() -> None:
             assert append.result() is not None
 
     simulate(main)
+
+
+async def test_a_flush_refuses_a_time_that_is_none() -> None:
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+        for wrong in (math.nan, math.inf, "1"):
+            with pytest.raises(ConfigurationError, match="timeout_s must be a number or None"):
+                await writer.flush(wrong)  # type: ignore[arg-type]
