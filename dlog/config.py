@@ -81,6 +81,7 @@ class LogConfig:
 
     Two minutes, as Kafka's delivery.timeout.ms: enough to restart bookies and the metadata store one after the other.
     What is then in flight ends indeterminate, the rest is certainly absent. Slow appends are logged from 5 s on.
+    A ledger that has failed, or is being replaced, has as long, even if no append waits for it.
     """
 
     late_success_s: float = 5.0
