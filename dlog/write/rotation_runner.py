@@ -209,6 +209,8 @@ class RotationRunner:
     def close(self) -> None:
         """Wait for every outcome, seal the last ledger and record the seal; then `over` is done."""
         self._apply(self._machine.on_close_requested(holding=self._queue.holding))
+        # From then on only the store is waited for, perhaps by a request that was sent before: no event follows.
+        self._queue.flushed().add_done_callback(lambda _: self._waits.update())
 
     def give_up(self, error: LogStoreError) -> None:
         """Stop immediately: appends in flight end indeterminate, held ones absent."""

@@ -24,7 +24,7 @@ from ledger.config import LedgerClientConfig
 from ledger.wire.status import Status
 from tests.helpers.ledger.scripted_bookies import GUARD_S, until
 from tests.helpers.log.scripted_log import messages_before, payloads, scripted_log, store_of
-from tests.helpers.log.scripted_writer import added, current, entries, fence
+from tests.helpers.log.scripted_writer import added, current, entries, fence, settled_writer
 
 # ---- recovery (docs/log-semantics.md#rule-19, #rule-24b)
 
@@ -363,6 +363,27 @@ async def test_close_during_a_rotation_that_cannot_be_listed_gives_up_too() -> N
         await asyncio.gather(rotated, return_exceptions=True)
         async with asyncio.timeout(GUARD_S):
             await writer.close()
+
+
+async def test_close_gives_up_too_if_its_last_append_succeeds_while_a_rotation_is_in_doubt() -> None:
+    """Its time begins with that outcome, whatever else is waited for."""
+    async with scripted_log() as log, log.client(hold_limit_s=0.3) as client:
+        writer = await settled_writer(client, "orders")
+        await writer.append(b"one")
+        for bookie in log.bookies:
+            bookie.late = lambda what: what == "add 1"
+        [last] = await entries(writer, b"two")
+        store_of(client).held["write_record"] = asyncio.Event()
+        rotating = asyncio.ensure_future(writer.rotate())
+        await until(lambda: writer._rotation.phase is Phase.LISTING)
+        closing = asyncio.ensure_future(writer.close())
+        await asyncio.sleep(0)
+        for bookie in log.bookies:
+            bookie.speak()
+        assert (await last).entry_id == 1
+        async with asyncio.timeout(GUARD_S):
+            await closing
+        await asyncio.gather(rotating, return_exceptions=True)
 
 
 async def test_bookies_that_refuse_the_client_end_the_writer_immediately() -> None:
