@@ -191,6 +191,7 @@ class LedgerClient:
 
         Source: docs/bookkeeper.md#creating-a-ledger.
         """
+        require_type("visibility", visibility, Visibility)
         found = await self._create(quorum, digest_type, password, custom)
         handle = WriteHandle(*found, self._context, visibility=visibility, listener=listener)
         self._handles[handle] = None

@@ -588,3 +588,11 @@ async def test_a_replaced_member_is_marked_for_what_was_confirmed_without_it() -
         await until(lambda: not cluster.client.missed_copies.unmarked)
         mark = await cluster.store.repair.read_mark(handle.ledger_id)
         assert mark.value.missing == (lost.bookie_id,)
+
+
+async def test_a_visibility_that_is_a_text_is_refused() -> None:
+    """It would count as neither: an add was done before readers saw it, whatever the text."""
+    async with scripted_cluster() as cluster:
+        with pytest.raises(ConfigurationError, match="visibility must be one of"):
+            await cluster.client.create(QuorumSizes(), visibility="strict")  # type: ignore[arg-type]
+        assert [each async for each in cluster.store.ledger_ids()] == []
