@@ -610,7 +610,7 @@ class RotationRunner:
         raise error
 
     def _unwritable(self, error: LogStoreError) -> AppendAbortedError:
-        """What was not sent is certainly absent, whatever the class of the reason says of it."""
+        """What was not sent is certainly absent, whatever the class of the reason states."""
         aborted = AppendAbortedError(f"log {self._ref} cannot be written: {error}", log=str(self._ref))
         aborted.__cause__ = error
         return aborted
