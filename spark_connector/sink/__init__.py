@@ -3,4 +3,5 @@
 writers.py         Spark's calls
 driver.py          before and after the tasks
 task.py            what a task does
+replays.py         whether a micro-batch that the log has is the same one
 """

@@ -21,6 +21,7 @@ from dlog.sink.publishing import discard, publish, tidy
 from ledger.errors import MetadataOutcomeUnknownError, RequestTimeoutError
 from spark_connector.options.sink_options import SinkOptions
 from spark_connector.retrying import retrying
+from spark_connector.sink.replays import check_replay
 
 T = TypeVar("T")
 
@@ -83,6 +84,7 @@ async def commit(
     """Publish what the tasks wrote, unless the log has the batch.
 
     Raises:
+        BadOptionError: the log has a later batch of the same stream; nothing was published.
         MetadataOutcomeUnknownError: not known within `writeTimeoutMs` whether it was published.
         The errors of `publish`.
     """
@@ -93,9 +95,11 @@ async def commit(
         nonlocal known
         async with connected(options) as client:
             try:
-                await publish(client, epoch, batch, staged)
+                is_in_log = await publish(client, epoch, batch, staged)
             except StagingBarredError as error:
                 return error  # it would be raised again, however often that is repeated
+            if not is_in_log and batch is not None and options.batch is None:
+                check_replay(str(epoch.ref), (await client.logs.read(epoch.ref)).value.sinks, batch)
             known = True
             if staged:
                 await tidy(client, epoch.ref)

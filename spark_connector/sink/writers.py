@@ -79,9 +79,9 @@ class DlogStreamWriter(DataSourceStreamArrowWriter):
                     f"this writer of log {self._options.log} has not taken the log over, since it was made for a "
                     "commit: write with one that Spark makes for the tasks of a micro-batch"
                 )
-            if number is not None and epoch.has(writer_id, number):
-                return WrittenByTask((), None, writer_id)  # a replay: the rows are in the log
             batch = None if number is None else _numbered(writer_id, number)
+            if batch is not None and _is_replay(epoch, batch):
+                return WrittenByTask((), None, writer_id)  # the rows are in the log
             return _write(iterator, self._options, epoch, batch, writer_id)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -162,6 +162,18 @@ def _write(
     if epoch is None:
         return WrittenByTask((), None, writer_id)
     return WrittenByTask(stage_rows(rows, options, epoch, batch, partition), epoch, writer_id)
+
+
+def _is_replay(epoch: SinkEpoch, batch: SinkBatch) -> bool:
+    """Whether the log has the micro-batch already.
+
+    Raises:
+        BadOptionError: it has another one under this number.
+    """
+    from spark_connector.sink.replays import check_replay
+
+    check_replay(str(epoch.ref), epoch.marks, batch)
+    return epoch.has(batch.writer_id, batch.number)
 
 
 def _this_batch(options: SinkOptions) -> tuple[str, int | None]:

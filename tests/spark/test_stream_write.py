@@ -107,6 +107,27 @@ def test_a_writer_and_the_query_depose_each_other(copy: Callable[..., Copy], on_
     assert it.ledgers() == it.listed()
 
 
+def test_a_batch_below_the_last_one_of_its_writer_id_is_refused_and_not_taken_for_a_replay(
+    copy: Callable[..., Copy],
+) -> None:
+    """A query with a new checkpoint begins at batch 0: with the id of an earlier query its rows would be dropped."""
+    it = copy(writerId="copy")
+    for _ in range(2):
+        it.feed()
+        it.run()
+    first, it.checkpoint = it.checkpoint, it.checkpoint.with_name("another")
+    said = first_said(it.run)
+    assert "DLOG_BAD_OPTION: log default/" in said
+    assert "has batch 1 of writer id 'copy', and this query is at batch 0" in said
+    assert "a new checkpoint with another writerId" in said
+    assert it.values() == it.all()
+    assert it.ledgers() == it.listed()
+    it.checkpoint = first
+    it.feed()
+    it.run()
+    assert it.values() == it.all()
+
+
 def opening(uri: str, log: str) -> Callable[[DataFrame], DataFrame]:
     """Each row, once an ordinary writer of this log was opened."""
 
