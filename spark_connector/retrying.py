@@ -24,12 +24,13 @@ async def retrying(
     *,
     option: str = "readTimeoutMs",
     done: str = "read",
+    after: type[UnavailableError] = UnavailableError,
 ) -> T:
-    """The result of `work`, which is repeated after an UnavailableError.
+    """The result of `work`, which is repeated after errors of the kind `after`.
 
     Raises:
         RequestTimeoutError: `what` could not be `done` in time, which `option` gives.
-        UnavailableError: of the last attempt that ended in time.
+        UnavailableError: of the kind `after`, of the last attempt that ended in time. Other errors immediately.
     """
     now_s = asyncio.get_running_loop().time
     until_s = now_s() + timeout_ms / 1000
@@ -39,7 +40,7 @@ async def retrying(
             while True:
                 try:
                     return await work()
-                except UnavailableError:
+                except after:
                     pauses = pauses or Backoff(
                         SystemEnvironment(), first_s=_PAUSE_FIRST_S, max_s=_PAUSE_MAX_S
                     )

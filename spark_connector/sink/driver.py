@@ -45,15 +45,22 @@ async def connected(options: SinkOptions, *, batching: BatchLimits | None = None
 async def begin(options: SinkOptions) -> SinkEpoch | None:
     """Take the log over for a batch; None if it was published before, and then nothing is changed.
 
+    Repeated while bookies or the metadata store are unavailable, once this has connected.
+
     Raises:
         RequestTimeoutError: not done within `writeTimeoutMs`.
         The errors of `open_epoch`.
     """
     try:
         async with asyncio.timeout(options.timeout_s), connected(options) as client:
-            if options.batch is not None and await is_published(client, options.log, options.batch):
-                return None
-            return await open_epoch(client, options.log)
+
+            async def once() -> SinkEpoch | None:
+                if options.batch is not None and await is_published(client, options.log, options.batch):
+                    return None
+                return await open_epoch(client, options.log)
+
+            what = f"log {options.namespace}/{options.log}"
+            return await _retrying(once, options, what, "taken over")
     except TimeoutError as error:
         raise RequestTimeoutError(
             f"log {options.namespace}/{options.log} could not be taken over within "

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
@@ -27,12 +28,15 @@ from ledger.errors import (
     LedgerClosedError,
     LedgerFencedError,
     LogStoreError,
+    NotEnoughBookiesError,
     OutcomeUnknownError,
+    UnavailableError,
 )
 from ledger.model import ENTRY_BYTES_MAX
 from spark_connector.cluster import open_cluster
 from spark_connector.errors import NotSupportedError, TaskWriteError
 from spark_connector.options.sink_options import SinkOptions
+from spark_connector.retrying import retrying
 from spark_connector.sink.driver import connected
 from spark_connector.sink.row_entries import EncodedEntry, encode_rows
 
@@ -181,7 +185,11 @@ class _Staging:
             cluster = await self._stack.enter_async_context(open_cluster(self._epoch.uri))
             self._writer = StagingWriter(self._epoch, self._batch, cluster.ledgers, _CONFIG)
         for entry in entries:
-            await self._writer.append(entry.body, entry.count)
+            try:
+                await self._writer.append(entry.body, entry.count)
+            except NotEnoughBookiesError:  # for a ledger that begins with this entry, which was not submitted
+                append = partial(self._writer.append, entry.body, entry.count)
+                await _waiting(append, self._options, NotEnoughBookiesError)
 
     async def finish(self) -> tuple[StagedLedger, ...]:
         return () if self._writer is None else await self._writer.finish()
@@ -192,6 +200,16 @@ class _Staging:
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+
+async def _waiting(
+    work: Callable[[], Awaitable[T]], options: SinkOptions, after: type[UnavailableError]
+) -> T:
+    """What `work` returns once there are bookies for it: they may be starting again."""
+    what = f"log {options.namespace}/{options.log}"
+    return await retrying(
+        work, options.write_timeout_ms, what, option="writeTimeoutMs", done="written", after=after
+    )
 
 
 _BATCHING = BatchLimits(entry_bytes_max=ENTRY_BYTES_MAX)
@@ -208,7 +226,8 @@ class _Appending:
     async def append(self, entries: list[EncodedEntry]) -> None:
         if self._writer is None:
             client = await self._stack.enter_async_context(connected(self._options, batching=_BATCHING))
-            self._writer = await client.open_writer(self._options.log)
+            open_writer = partial(client.open_writer, self._options.log)
+            self._writer = await _waiting(open_writer, self._options, UnavailableError)
         writer = self._writer
         await asyncio.gather(*(_append(writer, entry) for entry in entries))
 
