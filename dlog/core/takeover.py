@@ -290,7 +290,7 @@ class Takeover:
             return None
         what = "is sealed" if record.state is LogState.SEALED else "is being deleted"
         return LogSealedError(
-            f"log {self._log} {what} and accepts no writer",
+            f"log {self._log} {what} and accepts no writer: use another log",
             log=self._log,
             state=record.state,
         )

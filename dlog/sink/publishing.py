@@ -161,7 +161,9 @@ async def _look(
         read = await client.logs.read(epoch.ref)
     except LogNotFoundError as error:
         raise WriterDeposedError(
-            f"log {epoch.ref} was deleted; the batch is not in it", log=str(epoch.ref)
+            f"log {epoch.ref} was deleted, and the batch is not in it: create it again or use another log, then write "
+            "the batch again",
+            log=str(epoch.ref),
         ) from error
     environment = client.ledgers.environment
     verdict = publication(
@@ -231,7 +233,8 @@ def _refusal(
         case NoRoom():
             return TooManySinksError(
                 f"log {log} remembers the last batches of {SINKS_MAX} sinks, the limit, none of them older than 30 "
-                f"days: {what} is not published; use the writer id of an earlier sink, or another log",
+                f"days: {what} is not published; use another log, or, with a number above its last one, the writer id "
+                "of an earlier sink",
                 log=log,
                 limit=SINKS_MAX,
             )

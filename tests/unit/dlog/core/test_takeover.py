@@ -230,7 +230,7 @@ def test_a_log_that_ended_during_the_takeover_is_not_to_be_opened_again(state: L
         error = error_of(commands)
         assert isinstance(error, LogSealedError)
         assert error.state is state
-        assert f"default/orders {what} and accepts no writer" in str(error)
+        assert f"default/orders {what} and accepts no writer: use another log" in str(error)
 
 
 def test_a_delete_that_a_seal_forestalls_is_repeated() -> None:

@@ -446,7 +446,8 @@ def test_what_ended_takes_no_batch() -> None:
         assert "stop the other writer" not in str(error)
         await refused(client, open_epoch(client, LOG), LogSealedError)
         await client.delete(LOG)
-        await refused(client, publish(client, epoch, ZERO, batch), WriterDeposedError)
+        error = await refused(client, publish(client, epoch, ZERO, batch), WriterDeposedError)
+        assert "create it again or use another log" in str(error)
         await refused(client, open_epoch(client, LOG), LogNotFoundError)
         assert await discard(client, epoch.ref, ids_of(batch)) == []
         assert await client.admin.sweep(age_s=-1) == ids_of(batch)
@@ -462,6 +463,7 @@ def test_a_log_remembers_so_many_sinks() -> None:
         marks = tuple(SinkMark(writer_id=f"s{n}", batch=1, time_us=now_us) for n in range(SINKS_MAX))
         await client.logs.compare_and_set(epoch.ref, replace(read.value, sinks=marks, nonce=5), read.version)
         batch = await staged(client, epoch, ZERO, [b"1"])
-        await refused(client, publish(client, epoch, ZERO, batch), TooManySinksError)
+        error = await refused(client, publish(client, epoch, ZERO, batch), TooManySinksError)
+        assert "or, with a number above its last one, the writer id of an earlier sink" in str(error)
 
     play(scene)
