@@ -107,6 +107,7 @@ def test_a_writer_and_the_query_depose_each_other(copy: Callable[..., Copy], on_
     assert it.ledgers() == it.listed()
 
 
+@pytest.mark.slow
 def test_a_batch_below_the_last_one_of_its_writer_id_is_refused_and_not_taken_for_a_replay(
     copy: Callable[..., Copy],
 ) -> None:
