@@ -205,6 +205,7 @@ def test_the_evidence_finds_its_table_of_checks() -> None:
         "C21",
         "C22",
         "C23",
+        "C24",
     ]
 
 

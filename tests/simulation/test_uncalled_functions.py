@@ -28,6 +28,7 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("beyond", 51, {}),
     ("chaos", 9, {"repairers": 2}),
     ("chaos", 1, {"operators": 2, "chaos_s": 12.0, "bookies": 6, "ensemble": 3, "write": 3, "ack": 2}),
+    ("chaos", 3, {"inspectors": 2, "shrinks": True, "other_log": True, "short_lists": True}),
     ("chaos", 2, {"compaction": True, "retains": True, "writers": 2}),
     ("chaos", 21, {"rebuilds": True, "single_write_bytes_min": 1, "compaction": False}),
 )

@@ -66,6 +66,10 @@ class BookiePromises:
         promised = self._ledgers.get(ledger_id)
         return ledger_id in self._deleted or (promised is not None and promised.fenced)
 
+    def acknowledged(self) -> dict[int, frozenset[int]]:
+        """The entries of each ledger that it has acknowledged so far, and that it must have until it is deleted."""
+        return self._entries.so_far()
+
     def hold(self, service: BookieService) -> None:
         """A process has started: compare what it knows with what was promised, and listen to what it answers."""
         for ledger_id, promised in list(self._ledgers.items()):

@@ -65,6 +65,10 @@ class Recorder:
         self.on_first_read: Callable[[MessageId], None] = lambda _: None
         """Called when a reader returns a message above all that any reader had returned."""
         self.acked = 0
+        self.acknowledged: list[tuple[bytes, MessageId]] = []
+        """What was appended, and its id, in the order of the acknowledgements."""
+        self.in_doubt: list[tuple[bytes, MessageId]] = []
+        """Of appends that ended indeterminate: what, and the only id that it can have."""
         self.seen: list[MessageId] = []
         """Of every message that any reader returned."""
         self.times_us: dict[MessageId, int] = {}
@@ -115,8 +119,11 @@ class Recorder:
         if outcome is Outcome.ACKED:
             assert message_id is not None
             self.acked += 1
+            self.acknowledged.append((self._invoked[writer, number][0], message_id))
             self.last_acked = message_id
             self._report_acked(message_id)
+        elif outcome is Outcome.INDETERMINATE and message_id is not None:
+            self.in_doubt.append((self._invoked[writer, number][0], message_id))
 
     async def next_acked(self) -> MessageId:
         """The id of the next append that is acknowledged, as soon as its writer knows it."""

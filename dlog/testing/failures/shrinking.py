@@ -23,6 +23,7 @@ _SIMPLER: tuple[dict[str, Any], ...] = (
     {"buggify": False},
     {"cancellers": 0},
     {"visitors": 0},
+    {"inspectors": 0},
     {"limbo": False},
     {"other_log": False},
     {"shrinks": False},

@@ -63,6 +63,8 @@ class Faults(Generic[Kind]):
         """How likely each operation suffers, from 0 to 1; nothing by itself. May be changed at any time."""
         self.on_chance: Callable[[str, str], None] = lambda kind, subject: None
         """Told of what suffers because of its rate."""
+        self.noted: set[str] = set()
+        """The kinds that have struck so far."""
         self._notes = notes
         self._node = node
         self._armed: list[_Armed[Kind]] = []
@@ -98,4 +100,5 @@ class Faults(Generic[Kind]):
         return hit
 
     def note(self, kind: str, text: str) -> None:
+        self.noted.add(kind)
         self._notes.note(f"fault.{kind}", self._node, text)

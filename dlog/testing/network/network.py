@@ -19,12 +19,13 @@ from dlog.testing.kernel.scheduler import Scheduler
 from dlog.testing.kernel.seeds import Seeds
 from dlog.testing.kernel.trace import Trace
 from dlog.testing.network.connections import Connection
+from dlog.testing.network.frames import Said
 from dlog.testing.network.handshake import Attempt, connect
 from dlog.testing.network.links import RESENT_AFTER_S_MAX, Link
 from dlog.testing.network.pipes import Pipe
 from dlog.testing.network.servers import SimulatedServer
 from dlog.testing.network.transports import SimulatedTransport
-from dlog.testing.network.wiretap import Wiretap
+from dlog.testing.network.wiretap import Requests, Wiretap
 
 OWN_HOST = frozenset({"127.0.0.1", "localhost", "::1"})
 ANY_HOST = frozenset({"", "0.0.0.0", "::"})
@@ -50,6 +51,8 @@ class Network:
         self._down: set[str] = set()
         self._down_since: dict[str, float] = {}
         self._refusing: set[str] = set()
+        self.on_request: dict[str, Callable[[str, Said], None]] = {}
+        """By the name of a client's node: called with the bookie and each request that the client sends to it."""
 
     # ---- hosts
 
@@ -160,6 +163,8 @@ class Network:
         server_end.name(address, own)
         self._connections[number] = connection
         server.shaken_hands(server_end)
+        if address[1] == DEFAULT_PORT and (heard := self.on_request.get(node.name)) is not None:
+            client_end.on_sent = Requests(server.node.label, heard).sent
         if self._trace.with_events:
             self._trace.detail("connected", node.label, f"{connection}")
             if address[1] == DEFAULT_PORT:

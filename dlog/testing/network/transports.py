@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from dlog.testing.kernel.nodes import Node, context_of
@@ -89,6 +89,8 @@ class SimulatedTransport(asyncio.Transport):
         self._protocol_paused = False
         self._sent: Direction | None = None
         self._received: Direction | None = None
+        self.on_sent: Callable[[bytes], None] | None = None
+        """Called with what the program sends, with or without a timeline."""
 
     def __repr__(self) -> str:
         return f"<SimulatedTransport {self._own} to {self._peer}>"
@@ -311,6 +313,8 @@ class SimulatedTransport(asyncio.Transport):
             return
         if self._loop.trace.with_events:
             self._log_sent(data)
+        if self.on_sent is not None:
+            self.on_sent(data)
         if not self._buffer:
             room = out.room_bytes
             if len(data) <= room:

@@ -1,4 +1,4 @@
-"""Listens to one connection for the timeline: who sends what to whom, and what arrives late."""
+"""Listens to one connection: who sends what to whom, and for the timeline what arrives late."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ class Wiretap:
         dialect = Dialect()
         self.requests = Direction(trace, now, client, bookie, dialect.request)
         self.responses = Direction(trace, now, bookie, client, dialect.response)
+
+
+class Requests:
+    """Reports each request that a client sends on one connection to a bookie."""
+
+    def __init__(self, bookie: str, heard: Callable[[str, Said], None]) -> None:
+        self._bookie = bookie
+        self._heard = heard
+        self._read = Dialect().request
+        self._sent = FrameSplitter()
+
+    def sent(self, data: bytes) -> None:
+        for body in _frames(self._sent, data):
+            self._heard(self._bookie, self._read(body))
 
 
 class Direction:

@@ -73,6 +73,8 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
         if later.maybe(0.15):
             drawn["operators"] = later.chance.choice((1, 1, 2))
             drawn["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 2))
+        later = Draw(Random(f"inspectors {seed}"))
+        drawn["inspectors"] = later.chance.choice((1, 1, 2)) if later.maybe(0.15) else 0
     drawn["compaction"] = Draw(Random(f"compaction {seed}")).maybe(0.3)
     drawn["visitors"] = int(Draw(Random(f"visitors {seed}")).maybe(0.2))
     if profile == "narrow":

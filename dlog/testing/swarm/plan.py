@@ -132,6 +132,8 @@ class Plan:
     """Processes with an auditor and a worker of repair."""
     operators: int = 0
     """Processes that recover bookies and decommission them, and throw those away."""
+    inspectors: int = 0
+    """Processes that ask what the log holds and what became of it."""
     racks: int = 0
     """Racks that the bookies are in; 0: none is known."""
     enforces_racks: bool = False

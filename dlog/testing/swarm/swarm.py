@@ -34,6 +34,7 @@ from dlog.testing.swarm.processes.administrators import OTHER_LOG, SwarmAdminist
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
 from dlog.testing.swarm.processes.consumers import Consumed, SwarmConsumer
 from dlog.testing.swarm.processes.copiers import SwarmCopier
+from dlog.testing.swarm.processes.inspectors import INSPECTOR, Inspections, SwarmInspector
 from dlog.testing.swarm.processes.neighbours import Belongings, SwarmNeighbour
 from dlog.testing.swarm.processes.parallel_logs import ParallelLogs, SwarmParallelLogs
 from dlog.testing.swarm.processes.producers import Produced, SwarmProducer
@@ -62,6 +63,7 @@ Worker = (
     | SwarmCopier
     | SwarmRepairer
     | SwarmOperator
+    | SwarmInspector
     | SwarmParallelLogs
     | SwarmProducer
     | SwarmSink
@@ -96,6 +98,7 @@ class Swarm:
             *(f"copier-{number}" for number in range(plan.copiers)),
             *(f"{REPAIRER}-{number}" for number in range(plan.repairers)),
             *(f"{OPERATOR}-{number}" for number in range(plan.operators)),
+            *(f"{INSPECTOR}-{number}" for number in range(plan.inspectors)),
             *(f"consumer-{number}" for number in range(plan.consumers)),
             *(["parallel-0"] if plan.parallel_logs else []),
             *(f"producer-{number}" for number in range(plan.producers)),
@@ -114,6 +117,13 @@ class Swarm:
         self._produced = Produced()
         self._sunk = Sunk()
         self._departures = Departures(cluster)
+        self._inspections = Inspections(
+            cluster,
+            self.recorder,
+            LOG,
+            strict=not plan.fast,
+            processes=[name for name in self._names if name.startswith(INSPECTOR)],
+        )
         self._workers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._incarnations: dict[str, asyncio.Task[None]] = {}
@@ -189,6 +199,7 @@ class Swarm:
             (plan.producers, "producer", "the producers' log is read", self._wrong_of_producers),
             (plan.sinks, "sink", "the sinks' log is read", self._wrong_of_sinks),
             (True, "repairer", "every ledger is repaired", self._wrong_of_repair),
+            (plan.inspectors, INSPECTOR, "the log is inspected", self._wrong_of_inspections),
             (plan.scrubs, "scrub", "every bookie is scrubbed", self._scrub_everything),
         )
         for takes_part, who, what, check in checks:
@@ -239,7 +250,7 @@ class Swarm:
         """Start the process, or the next incarnation of one that was killed."""
         if name in self._incarnations and self._cluster.process(name).alive:
             return
-        if name.startswith(("writer", "producer", "sink", OPERATOR)) and not self._writing:
+        if name.startswith(("writer", "producer", "sink", OPERATOR, INSPECTOR)) and not self._writing:
             return
         if name.startswith("reader"):
             self._readers[name] = None
@@ -281,6 +292,8 @@ class Swarm:
             case "operator":
                 kept = self._plan.ensemble + victims_max(self._plan)
                 worker = SwarmOperator(client, self._cluster, self._departures, chance, kept=kept)
+            case "inspector":
+                worker = self._inspector(client, label, chance)
             case "parallel":
                 worker = SwarmParallelLogs(self._plan, client, self._parallel, label, chance, self._stopping)
             case "producer":
@@ -312,6 +325,10 @@ class Swarm:
             rotates=self._plan.polite > 0,
             retains=self._plan.retains,
         )
+
+    def _inspector(self, client: LogClient, label: str, chance: Random) -> SwarmInspector:
+        stopping, other_log = self._stopping.is_set, self._plan.other_log
+        return SwarmInspector(client, LOG, self._inspections, label, chance, stopping, other_log=other_log)
 
     def _sink(self, client: LogClient, name: str, label: str, chance: Random) -> SwarmSink:
         return SwarmSink(client, self._sunk, name, label, chance, self._stopping, lambda: self._connect(name))
@@ -369,7 +386,10 @@ class Swarm:
             await asyncio.sleep(_REQUESTS_END_S)
             await self._cluster.run("undo", self._undo_departures)
         for name in self._names:
-            if name.startswith(("writer", "producer", "sink")) and self._cluster.process(name).alive:
+            if (
+                name.startswith(("writer", "producer", "sink", INSPECTOR))
+                and self._cluster.process(name).alive
+            ):
                 await self._incarnations[name]
 
     async def _undo_departures(self) -> None:
@@ -413,6 +433,11 @@ class Swarm:
         return await self._asked(
             process, lambda client: wrong_in_the_end(client, self._cluster, unmarked), config
         )
+
+    async def _wrong_of_inspections(self) -> list[str]:
+        process = f"{INSPECTOR}-verifier"
+        config = patient(self._plan.log_config(process))
+        return await self._asked(process, self._inspections.wrong_in_the_end, config)
 
     async def _scrub_everything(self) -> list[str]:
         async def scrub(client: LogClient) -> list[str]:

@@ -38,6 +38,10 @@ class AcknowledgedEntries:
         if ledger_id not in self._deleted:
             self._entries.setdefault(ledger_id, set()).update(entry_ids)
 
+    def so_far(self) -> dict[int, frozenset[int]]:
+        """Of each ledger."""
+        return {ledger_id: frozenset(entries) for ledger_id, entries in self._entries.items()}
+
     def forget(self, ledger_id: int) -> None:
         """The ledger is being deleted: from now on nothing is promised of it."""
         self._entries.pop(ledger_id, None)
