@@ -79,6 +79,8 @@ async def _in_ledger(client: Inspected, found: Explanation, ledger_id: LedgerId)
     """The same with what the ledger and its bookies have of the message."""
     entry_id = EntryId(found.message_id.entry_id)
     handle = await client.ledgers.open(ledger_id, client.config.password)
+    if found.resolution is Resolution.COMMITTED:
+        handle.confirm(entry_id)  # this handle may have asked other bookies, which know less
     audit = CopyAudit(client.ledgers)
     try:
         metadata, copies = await audit.current_copies(ledger_id, handle.metadata, entry_id, entry_id)
@@ -88,6 +90,7 @@ async def _in_ledger(client: Inspected, found: Explanation, ledger_id: LedgerId)
             batch = MessageBatch.decoded(ledger_id, entry_id, entry.payload)
         return replace(
             found,
+            resolution=_resolution(found, batch),
             metadata=metadata,
             last_readable=handle.last_readable,
             copies=copies[entry_id],
@@ -99,6 +102,13 @@ async def _in_ledger(client: Inspected, found: Explanation, ledger_id: LedgerId)
     finally:
         await handle.close()
         await audit.close()
+
+
+def _resolution(found: Explanation, batch: MessageBatch | None) -> Resolution:
+    """An entry that was undecided is decided once the ledger, opened again, shows it as confirmed."""
+    if batch is None or found.resolution is not Resolution.UNDECIDED:
+        return found.resolution
+    return Resolution.COMMITTED if found.message_id.batch_index < len(batch) else Resolution.ABSENT
 
 
 def _sequence(batch: MessageBatch, message_id: MessageId) -> int | None:

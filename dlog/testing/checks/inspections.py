@@ -154,10 +154,10 @@ def c24_explanations_agree_with_outcomes(
     """`payload`: of the message with this id, if it was acknowledged and every reader must see it."""
     what = f"{found.message_id} is {found.resolution}"
     message = found.message
-    if found.resolution is Resolution.ABSENT and message is not None:
+    if found.resolution in (Resolution.ABSENT, Resolution.UNDECIDED) and message is not None:
         yield f"{what}, but {message.payload!r} is there"
-    if found.resolution is Resolution.COMMITTED and found.batch is not None and message is None:
-        yield f"{what}, but its entry has {found.batch} messages"
+    if found.resolution is Resolution.COMMITTED and found.metadata is not None and message is None:
+        yield f"{what}, but not shown: last readable entry {found.last_readable}, {found.batch} messages"
     if found.copies is not None and found.metadata is not None:
         entry_id = found.message_id.entry_id
         copies = LedgerCopies(found.message_id.ledger_id, found.metadata.quorum)
