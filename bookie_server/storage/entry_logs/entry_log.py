@@ -96,9 +96,14 @@ class EntryLogWriter:
         """
         if self._file is None and not self._is_ended:
             self._file = self._reopened()
-        if self._file is None or self._is_ended or self._is_elsewhere(full):
+        if self._file is None or self._is_ended or self._is_elsewhere(full) or self._was_removed():
             self._roll(full)
         return self.end
+
+    def _was_removed(self) -> bool:
+        """Whether no start would find what is written to the open file. One that was removed takes writes and syncs."""
+        with self._directories.may_fail(self._directory):
+            return not self._disk.exists(self._directory / file_name(self.end.log_id))
 
     def _is_elsewhere(self, full: Collection[Path]) -> bool:
         """Whether the log's directory takes no more. That it has failed, another worker may have noticed."""

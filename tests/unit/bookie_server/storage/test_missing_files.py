@@ -76,6 +76,22 @@ def test_entries_of_a_removed_file_that_is_still_open_are_stored_again(tmp_path:
     run(main)
 
 
+def test_entries_are_not_written_to_a_removed_file_that_is_still_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path, single_write_bytes_min=0)
+        await add(storage, storage.create_ledger(1, KEY), range(COUNT))
+        await storage.checkpoint()
+        writer = storage._parts.writer
+        path_of(storage._parts.disk, storage._parts.paths, writer.end.log_id).unlink()
+        await add(storage, storage.create_ledger(2, KEY), range(COUNT))
+        await storage.close()
+        storage = await open_storage(tmp_path, single_write_bytes_min=0)
+        assert await found_ids(storage, 2, COUNT) == list(range(COUNT))
+        await storage.close()
+
+    run(main)
+
+
 def test_a_missing_file_is_named_until_its_entries_are_stored_again(tmp_path: Path) -> None:
     async def main() -> None:
         await filled(tmp_path)
