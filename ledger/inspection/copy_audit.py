@@ -18,6 +18,7 @@ from ledger.inspection.copies import Copies, Copy, CopyState, LedgerCopies
 from ledger.model import BookieId, BookieInfo, LedgerId, LedgerMetadata
 from ledger.reading.bookie_reads import BookieAnswer, Entry, read_batch, read_entry
 from ledger.transport.entry_connection import EntryConnection
+from ledger.transport.force import force
 from ledger.transport.pool import ConnectionPool
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import Digester, make_digester
@@ -130,8 +131,7 @@ class CopyAudit:
     ) -> dict[int, Copy]:
         """The state of these entries, ascending, on one bookie."""
         now = asyncio.get_running_loop().time
-        until, reason = self._silent.get(bookie_id, (0.0, ""))
-        if now() < until:
+        if reason := self._silence_of(bookie_id):
             return dict.fromkeys(entry_ids, Copy(CopyState.UNREACHABLE, reason=reason))
         reading = _Reading(self._pool, bookie_id, ledger_id, digester, self._ledgers.config)
         found = await reading.run(entry_ids)
@@ -140,6 +140,37 @@ class CopyAudit:
         else:
             self._silent.pop(bookie_id, None)
         return found
+
+    async def durable_copies_on(
+        self, bookie_id: BookieId, ledger_id: LedgerId, digester: Digester, entry_ids: list[int]
+    ) -> dict[int, Copy]:
+        """As `copies_on`, and what is intact is on the bookie's disk: unreachable if it does not sync it in time.
+
+        A bookie returns entries that its journal has not synced yet, which a power cut would take.
+        """
+        now, timeout_s = asyncio.get_running_loop().time, self._ledgers.config.read_timeout_s
+        reason = self._silence_of(bookie_id)
+        for _ in range(0 if reason else _TRIES):
+            asked = now()
+            try:
+                # From before the reads: if it lasts, one process has answered them all.
+                connection = await self._pool.v3(bookie_id)
+                found = await self.copies_on(bookie_id, ledger_id, digester, entry_ids)
+                if any(copy.state is CopyState.INTACT for copy in found.values()):
+                    asked = now()
+                    await force(connection, ledger_id, timeout_s)
+                return found
+            except BookieUnavailableError as error:
+                reason = str(error)
+                if now() - asked >= timeout_s:
+                    self._silent[bookie_id] = (now() + SILENCE_S, reason)
+                    break
+        return dict.fromkeys(entry_ids, Copy(CopyState.UNREACHABLE, reason=reason))
+
+    def _silence_of(self, bookie_id: BookieId) -> str:
+        """Why it is not asked now; empty if it is."""
+        until, reason = self._silent.get(bookie_id, (0.0, ""))
+        return reason if asyncio.get_running_loop().time() < until else ""
 
 
 @dataclass(frozen=True, slots=True)

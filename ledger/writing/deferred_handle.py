@@ -19,7 +19,6 @@ from ledger.client_context import ClientContext
 from ledger.config import Visibility
 from ledger.errors import (
     AddFailedError,
-    BookieUnavailableError,
     LedgerClosedError,
     LogStoreError,
     OutcomeUnknownError,
@@ -28,10 +27,9 @@ from ledger.errors import (
 from ledger.model import NO_ENTRY, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.refusal import too_large
 from ledger.transport.entry_connection import EntryConnection
+from ledger.transport.force import force
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire.entry import Buffer
-from ledger.wire.messages import ForceLedgerRequest, Operation
-from ledger.wire.status import Status
 from ledger.writing.add_stream import AddPolicy, AddStream
 from ledger.writing.closing import write_closed
 from ledger.writing.ensemble_member import EnsembleMember
@@ -128,20 +126,7 @@ class DeferredWriteHandle(AddPolicy):
 
     async def _force(self, connection: EntryConnection | None) -> None:
         assert isinstance(connection, V3Connection), "all members are connected before the first add"
-        body = ForceLedgerRequest(ledger_id=self.ledger_id)
-        bookie_id, timeout_s = connection.bookie_id, self._context.config.add_timeout_s
-        try:
-            async with asyncio.timeout(timeout_s):
-                response = await connection.request(Operation.FORCE_LEDGER, body, timeout_s)
-        except TimeoutError as error:
-            raise BookieUnavailableError(
-                f"bookie {bookie_id} did not answer a force within {timeout_s} s", bookie_id=bookie_id
-            ) from error
-        if response.outcome is not Status.EOK:
-            raise BookieUnavailableError(
-                f"bookie {bookie_id} answered {response.outcome.name} to a force of ledger {self.ledger_id}",
-                bookie_id=bookie_id,
-            )
+        await force(connection, self.ledger_id, self._context.config.add_timeout_s)
 
     async def close(self) -> LedgerMetadata:
         """Close the ledger at the last forced entry; what was added after it is lost.

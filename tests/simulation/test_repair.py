@@ -13,6 +13,7 @@ from bookie_server.server import BookieServer
 from bookie_server.storage.ledger_storage import LedgerStorage
 from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.checks.copies import audit
+from dlog.testing.disk.timing import DiskTiming
 from ledger.client import LedgerClient
 from ledger.config import Visibility
 from ledger.errors import LogStoreError, NotEnoughBookiesError
@@ -69,6 +70,32 @@ def test_a_lost_bookie_is_replaced_and_every_entry_has_its_copies_again(quorum: 
             await repair.close()
 
     simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_counts_once_it_is_on_the_disk_of_its_bookie(seed: int) -> None:
+    """A bookie returns what its journal has not synced yet; the mark that names it is removed after such a check."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, slow = client.ledgers, cluster.bookies[2]
+            handle = await ledgers.create(THREE_OF_THREE)
+            await handle.add(b"first")
+            await asyncio.sleep(1.0)
+            slow.disk.faults.arm("slow_sync", ".journal")
+            await handle.add(b"behind which the others wait")
+            await asyncio.gather(*(handle.add(b"%d" % number) for number in range(20)))
+            await handle.close()
+            repair = LedgerRepair(ledgers)
+            outcome = await repair.repair(handle.ledger_id, Scope(suspects=frozenset({slow.bookie_id})))
+            assert outcome.complete, outcome.left
+            slow.power_cut()
+            slow.start()
+            await slow.wait_until_serving()
+            assert await copies(ledgers, handle.ledger_id) == []
+            await repair.close()
+
+    simulate(main, seed=seed, config=replace(ClusterConfig(), disk=DiskTiming(slow_sync_s=(3.0, 3.0))))
 
 
 def test_without_a_spare_bookie_nothing_changes_and_the_outcome_says_so() -> None:

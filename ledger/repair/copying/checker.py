@@ -26,6 +26,7 @@ class Depth(Enum):
     ENDS = "ends"
     """Of the first and the last entry, and a sample of those between; all, once one is found wanting."""
     ALL = "all"
+    """Of every entry; they count once they are on its disk, since a marked member may have them in its memory only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class FragmentChecker:
             if not found.lacking:
                 return found
             progress.copies_total += len(fragment.entries_at(position))
-        return await self.lacking(ledger_id, metadata, bookie_id, fragment.entries_at(position), note)
+        entry_ids, is_durable = fragment.entries_at(position), depth is Depth.ALL
+        return await self.lacking(ledger_id, metadata, bookie_id, entry_ids, note, durable=is_durable)
 
     def planned(self, fragment: ClosedFragment, position: int, depth: Depth) -> int:
         """Copies that `held` reads, unless a sample shows that there is more to read."""
@@ -89,14 +91,20 @@ class FragmentChecker:
         bookie_id: BookieId,
         entry_ids: Sequence[int],
         on_read: Callable[[int], None] = lambda count: None,
+        *,
+        durable: bool = False,
     ) -> Held:
-        """Which of these entries the bookie has no intact copy of. `on_read` is called with numbers of copies."""
+        """Which of these entries the bookie has no intact copy of. `on_read` is called with numbers of copies.
+
+        `durable`: copies count once they are on its disk.
+        """
+        read = self._audit.durable_copies_on if durable else self._audit.copies_on
         digester = make_digester(metadata.digest_type, metadata.password)
         lacking = SomeEntries(entry_ids)
         unknown = ""
         for at in range(0, len(entry_ids), _ENTRIES_AT_ONCE):
             some = list(entry_ids[at : at + _ENTRIES_AT_ONCE])
-            copies = await self._audit.copies_on(bookie_id, ledger_id, digester, some)
+            copies = await read(bookie_id, ledger_id, digester, some)
             on_read(len(some))
             lacking.add(number for number, entry_id in enumerate(some, at) if _is_lacking(copies[entry_id]))
             unknown = unknown or next(
