@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from operator import length_hint
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -417,7 +418,11 @@ class Reader:
         what the list says of sealed ledgers after it. Messages and bytes are None unless the reader is at the tail:
         `measure_lag` counts them. Asks no bookie and no store.
         """
-        return self._thread.call(lambda: self._target.lag_from(self.position))
+        return self._thread.call(self._lag)
+
+    def _lag(self) -> Lag:
+        made = [taken for part in copy(self._made) for taken in part.item.taken]  # the copy: nothing is taken
+        return self._target.lag_from(self.position, made)
 
     def measure_lag(self, *, timeout_s: float | None = None) -> Lag:
         """What is readable from `position` on up to the tail, whatever `until` is, also in messages and bytes.

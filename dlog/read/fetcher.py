@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -72,15 +72,6 @@ class Fetched:
     entry_bytes: int
     decoded: Decoded | None
     """Batches that other readers of these entries have decoded, as far as they are kept; None if there are none."""
-
-    def count_from(self, position: MessageId) -> int:
-        """Number of these entries that are at or after the position."""
-        first, last = self.entries[0].entry_id, self.entries[-1].entry_id
-        if position.ledger_id < self.ledger_id:
-            return len(self.entries)
-        if position.ledger_id > self.ledger_id:
-            return 0
-        return max(0, last - max(first, position.entry_id) + 1)
 
 
 Taken: TypeAlias = tuple[Fetched | MessageBatch | Gap, MessageId]
@@ -474,12 +465,30 @@ class Fetcher:
 
     # ---- lag
 
-    def known_from(self, position: MessageId, taken: Fetched | None) -> tuple[int, int]:
+    def known_from(
+        self, position: MessageId, taken: Iterable[Fetched | MessageBatch | Gap | None]
+    ) -> tuple[int, int]:
         """Number of entries known to be readable from `position` on, and of listed ledgers after its ledger.
 
-        `taken`: what was taken last, which `position` is in or after.
+        `taken`: what was taken and may be at or after `position`, in any order, the same entry perhaps twice.
         """
-        fetched = [found for found in (taken, *self._ready) if isinstance(found, Fetched)]
-        entries = sum(found.count_from(position) for found in fetched) + self._machine.readable_ahead
-        ledgers = self._machine.listed_after(position.ledger_id, {found.ledger_id for found in fetched})
+        spans = sorted(span for found in (*taken, *self._ready) if (span := _span(found)) is not None)
+        entries, at = self._machine.readable_ahead, (position.ledger_id, position.entry_id)
+        for ledger_id, first, last in spans:
+            at = max(at, (ledger_id, first))
+            if at <= (ledger_id, last):
+                entries += last + 1 - at[1]
+                at = ledger_id, last + 1
+        ledgers = self._machine.listed_after(position.ledger_id, {ledger_id for ledger_id, _, _ in spans})
         return entries, ledgers
+
+
+def _span(found: Fetched | MessageBatch | Gap | None) -> tuple[int, int, int] | None:
+    """The ledger, the first and the last entry; None if it has no entries."""
+    match found:
+        case Fetched(ledger_id=ledger_id, entries=entries):
+            return ledger_id, entries[0].entry_id, entries[-1].entry_id
+        case MessageBatch(ledger_id=ledger_id, entry_id=entry_id):
+            return ledger_id, entry_id, entry_id
+        case _:
+            return None

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import length_hint
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -657,11 +658,12 @@ class Reader:
         """
         return self.lag_from(self.position)
 
-    def lag_from(self, position: MessageId) -> Lag:
-        """The same for a consumer that has reached `position` only."""
+    def lag_from(self, position: MessageId, taken: Iterable[Taken] = ()) -> Lag:
+        """The same for a consumer that has reached `position` only, though it has `taken` what comes next."""
         if self._fetcher is None:
             return Lag(0, 0)
-        entries, ledgers = self._fetcher.known_from(position, self._fetched)
+        here = (self._fetched, self._batch, *(item for item, _ in chain(taken, self._put_back)))
+        entries, ledgers = self._fetcher.known_from(position, here)
         return Lag(entries, ledgers, 0, 0) if not entries and self._fetcher.at_tail else Lag(entries, ledgers)
 
     async def measure_lag(self) -> Lag:

@@ -12,10 +12,11 @@ from dlog.arrow import entry_columns, record_batches
 from dlog.errors import DataLossError, EntryFormatError
 from dlog.format.entry import Codec
 from dlog.model import MessageId
+from dlog.read.backlog import Lag
 from dlog.read.range import ReadRange, read_range
 from dlog.read.reader import Reader
 from ledger.errors import ConfigurationError, MissingExtraError
-from tests.helpers.log.memory_ledgers import MemoryLog, entry_of
+from tests.helpers.log.memory_ledgers import MemoryLog, entry_of, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
 RANGES: list[dict[str, Any]] = [
@@ -303,5 +304,53 @@ def test_keys_and_tombstones_of_entries_of_both_kinds(request: pytest.FixtureReq
         assert table.schema.names == ["value", "key"]
         assert table["key"].to_pylist() == [b"k", b"l", b"", None, None, None]
         assert table["value"].to_pylist() == [b"aa", b"bb", None, b"", None, None]
+
+    play(request, scene)
+
+
+def test_the_lag_counts_what_was_fetched_and_is_not_in_a_record_batch_yet(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Also what comes back when a call is cancelled, and what messages are taken from then."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, *[(b"%d" % number,) for number in range(6)], sealed=True)
+        log.add_ledger(4, (b"6", b"7"), (b"8",))
+        await log.record(3, 4, seals={3: 5})
+        async with log.reader() as reader:
+            await poll(lambda: reader.lag.entries == 8)
+            batches = reader.arrow_batches(["value"], batch_rows=2)
+            for entries in (6, 4, 2):
+                await anext(batches)
+                assert reader.lag == Lag(entries, ledgers=1)
+            waiting = asyncio.ensure_future(anext(reader.arrow_batches(["value"], batch_rows=100)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert reader.lag == Lag(entries=2, ledgers=1) and not reader.at_tail
+            known = []
+            for _ in range(3):
+                await anext(reader)
+                known.append(reader.lag)
+            assert known == [Lag(2, 0), Lag(1, 0), Lag(0, 0, 0, 0)]
+
+    play(request, scene)
+
+
+def test_the_lag_counts_messages_that_are_returned_after_some_rows(request: pytest.FixtureRequest) -> None:
+    """The rest of an entry whose first messages were rows is one entry until its last message is returned."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a", b"b", b"c", b"d"), (b"e",))
+        await log.record(3)
+        async with log.reader() as reader:
+            async for _ in reader.arrow_batches(["value"], batch_rows=1):
+                break
+            known = [reader.lag]
+            for _ in range(4):
+                await anext(reader)
+                known.append(reader.lag)
+            assert known == [Lag(2, 0), Lag(2, 0), Lag(2, 0), Lag(1, 0), Lag(0, 0, 0, 0)]
 
     play(request, scene)
