@@ -230,8 +230,10 @@ class Fetcher:
             self._ahead.close()
             self._beginning = None
             self._count()
-            await self._next_ledger.close()
-            await self._close_handle()
+            try:
+                await self._next_ledger.close()
+            finally:  # also if the reader is closed during this
+                await self._close_handle()
 
     async def _follow(self) -> None:
         while True:

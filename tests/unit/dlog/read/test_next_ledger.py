@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from dlog.model import LogMetadata
+from dlog.model import LogMetadata, LogState
 from dlog.read.next_ledger import NextLedger
 from dlog.read.reader import Reader
 from ledger.client import LedgerClient
@@ -178,5 +178,22 @@ def test_a_reader_that_is_closed_twice_leaves_nothing_open(
         await reader.close()
         assert log.ledgers.open_handles == 0
         await asyncio.gather(first, return_exceptions=True)
+
+    play(request, scene)
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_reader_that_is_closed_as_it_fails_leaves_nothing_open(
+    request: pytest.FixtureRequest, turns: int
+) -> None:
+    """The log is deleted while it waits, and its clean-up is under way."""
+
+    async def scene(log: MemoryLog) -> None:
+        reader = await _waiting_at_a_rotation(log)
+        await log.record(state=LogState.DELETING)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await reader.close()
+        assert log.ledgers.open_handles == 0
 
     play(request, scene)
