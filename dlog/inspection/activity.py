@@ -50,8 +50,16 @@ class ActivityMonitor:
     async def measure(self) -> list[LogActivity]:
         """The logs as of now, the busiest first."""
         infos = list(self._cache.snapshot.logs.values())
+        self._forget_all_but({info.ref.name for info in infos})
         found = await asyncio.gather(*(self._measure(info) for info in infos))
         return sorted(found, key=lambda each: (-(each.entries_per_s or 0.0), str(each.info.ref.name)))
+
+    def _forget_all_but(self, logs: set[LogName]) -> None:
+        """The others were deleted, or are not followed any more: their ledgers would be watched for good."""
+        for log in [log for log in self._newest if log not in logs]:
+            self._cache.forget(self._newest.pop(log))
+        for log in [log for log in self._before if log not in logs]:
+            del self._before[log]
 
     async def _measure(self, info: LogInfo) -> LogActivity:
         async with self._limit:

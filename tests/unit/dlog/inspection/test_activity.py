@@ -58,3 +58,27 @@ def test_the_busiest_log_comes_first_and_rotations_do_not_confuse_the_rate() -> 
             slow.abort()
 
     simulate(main)
+
+
+def test_the_newest_ledger_of_a_log_is_followed_no_longer_than_the_log() -> None:
+    """A monitor runs for weeks, while logs are created and deleted."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with (
+            await cluster.client() as client,
+            await cluster.client() as other,
+            other.metadata_cache() as cache,
+        ):
+            monitor = ActivityMonitor(other, cache)
+            for number in range(5):
+                log = f"log-{number}"
+                await (await client.open_writer(log, create=True)).close()
+                await cache.follow_logs([log])
+                assert [each.newest is not None for each in await monitor.measure()] == [True]
+                await client.delete(log)
+                while (seen := cache.snapshot).contains_log(log):
+                    await cache.wait_for_change(seen)
+                await monitor.measure()
+                assert not [key for key in cache._unwatch if isinstance(key, int)]
+
+    simulate(main)
