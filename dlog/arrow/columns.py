@@ -20,6 +20,7 @@ from dlog.format.producer_snapshot import SEQUENCE_MAX
 
 _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 """20 bytes, big-endian, as MessageId.to_bytes packs them."""
+_TIME_US_MAX = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -176,7 +177,15 @@ def _values(rows: _Rows, kind: pa.DataType) -> pa.Array:
 
 
 def _times(rows: _Rows, kind: pa.DataType) -> pa.Array:
-    return pa.array(rows.repeated(rows.times_us), kind)
+    try:
+        return pa.array(rows.repeated(rows.times_us), kind)
+    except OverflowError as error:
+        time_us = max(rows.times_us)
+        at = rows.times_us.index(time_us)
+        raise EntryFormatError(
+            f"entry {rows.entry_ids[at]} of ledger {rows.ledger_ids[at]} has append time {time_us}, the limit is "
+            f"{_TIME_US_MAX}: it is damaged"
+        ) from error
 
 
 def _headers(rows: _Rows, kind: pa.ListType) -> pa.Array:

@@ -72,6 +72,19 @@ def test_a_sequence_that_no_writer_accepts_is_damage() -> None:
         list(columns.rest())
 
 
+def test_a_time_that_no_column_holds_is_damage() -> None:
+    """The envelope has one bit more than Arrow's times."""
+    columns = ArrowColumns(read_schema(["publish_time"]), "orders", 10)
+    list(columns.add(batch_of(7, 3, [b"a"], time_us=2**63 - 1)))
+    assert next(columns.rest()).num_rows == 1
+    for entry_id, time_us in ((4, 5), (5, 2**63), (6, 6)):
+        list(columns.add(batch_of(7, entry_id, [b"a"], time_us=time_us)))
+    with pytest.raises(
+        EntryFormatError, match="entry 5 of ledger 7 has append time 9223372036854775808, the limit"
+    ):
+        list(columns.rest())
+
+
 def of_producer(producer_id: bytes, first_sequence: int, entry: EntryColumns) -> EntryColumns:
     return replace(entry, producer_id=producer_id, first_sequence=first_sequence)
 
