@@ -21,6 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _AGE_S_MAX = 1000 * 366 * 86_400
 _I64_MAX = 2**63 - 1
 _I32_MAX = 2**31 - 1
+_INT = {int}
 
 
 class MessageId(NamedTuple):
@@ -77,11 +78,14 @@ class MessageId(NamedTuple):
 
         Raises:
             InvalidNameError: the text is not a valid message id, or a number is out of range.
-            ConfigurationError: neither a MessageId nor a str.
+            ConfigurationError: neither a MessageId nor a str, or a number of it is not a whole one.
         """
         require_type("a message id", value, MessageId, str)
         if not isinstance(value, MessageId):
             return cls.parse(value)
+        if not set(map(type, value)) <= _INT:
+            for number in value:
+                require_type("a number of a message id", number, int)
         if not _is_in_range(MessageId(*(max(0, number) for number in value))):
             raise _out_of_range(value)
         return value
@@ -101,7 +105,7 @@ def position_of(value: MessageId | str) -> MessageId:
 
     Raises:
         InvalidNameError: the text is not a valid message id, or a number is out of range.
-        ConfigurationError: neither a MessageId nor a str.
+        ConfigurationError: neither a MessageId nor a str, or a number of it is not a whole one.
     """
     found = MessageId.of(value)
     if not _is_in_range(found) and found != NO_MESSAGE:

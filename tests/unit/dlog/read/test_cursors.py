@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -173,6 +174,36 @@ def test_an_id_that_cannot_be_stored_moves_no_cursor() -> None:
                 with pytest.raises(ConfigurationError, match="out of range"):
                     await reader.ack(message._replace(id=wrong))
         assert [(cursor.name, cursor.position) for cursor in await client.cursors(LOG)] == [("c", last)]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.5, math.nan, True, "0", None], ids=repr)
+@pytest.mark.parametrize("at", range(3))
+def test_an_id_of_other_than_whole_numbers_is_refused_everywhere(at: int, wrong: Any) -> None:
+    """Where it is used is too late: half an entry id passed for a position, and what cannot be compared raised that."""
+
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        numbers: list[Any] = list(await writer.append(b"0"))
+        numbers[at] = wrong
+        found = MessageId(*numbers)
+        for call in (
+            client.set_cursor(LOG, "c", found),
+            client.shrink(LOG, found),
+            client.resolve(LOG, found),
+            client.explain(LOG, found),
+            writer.append(b"1", expect_tail=found),
+        ):
+            with pytest.raises(ConfigurationError, match="a number of a message id must be a whole number"):
+                await call
+        for places in ({"start": found}, {"after": found}, {"until": found}):
+            with pytest.raises(ConfigurationError, match="a number of a message id must be a whole number"):
+                client.reader(LOG, **places)
+        async with client.reader(LOG, cursor="c", until="latest") as reader:
+            message = await anext(reader)
+            with pytest.raises(ConfigurationError, match="a number of a message id must be a whole number"):
+                await reader.ack(message._replace(id=found))
+            assert await reader.poll(0) is None
 
     play(scene)
 
