@@ -36,6 +36,9 @@ from ledger.wire.messages import (
 from ledger.wire.status import Status
 from ledger.wire.write_lac import LacWrite
 
+_POLL_S_MAX = 86_400.0
+"""More milliseconds than the field holds are no request."""
+
 
 class LacSink(Protocol):
     """Where the answer to an explicit LAC goes."""
@@ -83,8 +86,9 @@ class V3Connection(EntryConnection):
     ) -> V3ReadResponse | None:
         """A long poll: answered when the bookie knows a LAC above `beyond`, is fenced, or `poll_s` is up.
 
-        Until then its silence says nothing, so `timeout_s` counts from there.
+        Until then its silence says nothing, so `timeout_s` counts from there. A poll ends after a day at the latest.
         """
+        poll_s = min(poll_s, _POLL_S_MAX)
         body = V3ReadRequest(
             ledger_id=ledger_id,
             entry_id=-1,

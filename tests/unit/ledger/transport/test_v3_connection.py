@@ -128,3 +128,19 @@ async def test_a_bookie_that_wants_authentication_reports_it_when_asked_for_its_
     connection.data_received(v3.encode_response(bare))
     with pytest.raises(UnauthorizedError, match="authenticate themselves"):
         await asking
+
+
+async def test_a_poll_of_any_length_is_sent() -> None:
+    """Its time is a number of milliseconds of 64 bits. What cannot be sent must not count as pending either."""
+    connection, wire = connect()
+    polling = asyncio.ensure_future(connection.wait_for_lac(1, 4, 1e300, 5.0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    request = v3.decode_request(wire.sent[0][4:])
+    assert isinstance(request.body, V3ReadRequest)
+    assert (request.body.previous_lac, request.body.timeout_ms) == (4, 86_400_000)
+    body = V3ReadResponse(status=Status.EOK, ledger_id=1, entry_id=-1, max_lac=7)
+    answer = V3Response(txn_id=request.txn_id, operation=Operation.READ_ENTRY, status=Status.EOK, body=body)
+    connection.data_received(v3.encode_response(answer))
+    found = await polling
+    assert found is not None and found.max_lac == 7
