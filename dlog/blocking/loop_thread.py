@@ -128,6 +128,10 @@ class LoopThread:
         """Refuse a call that could only hang. Raises as `run`."""
         if not self.usable:
             raise self.refusal()
+        self.check_caller()
+
+    def check_caller(self) -> None:
+        """Refuse a wait for the loop in its own thread, where it could not end. It may be closing already."""
         if threading.current_thread() is self._thread:
             raise ConfigurationError("the blocking API was called from its own loop: use dlog.aio there")
 
@@ -159,9 +163,14 @@ class LoopThread:
     # ---- life
 
     def close(self) -> None:
-        """Cancel what still runs, end the loop and its thread. A second call does nothing."""
+        """Cancel what still runs, end the loop and its thread. A second call does nothing.
+
+        Raises:
+            ConfigurationError: this is the loop's own thread.
+        """
         if self.forked:
             return
+        self.check_caller()
         self._closed, self.usable = True, False
         with suppress(ConfigurationError):
             self.post(self._stop)

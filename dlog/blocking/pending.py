@@ -60,7 +60,9 @@ class Board:
 
     def check_thread(self) -> None:
         """Refuse a wait that would not end. Raises as `wait_until`."""
-        if not self._thread.closed:
+        if self._thread.closed:
+            self._thread.check_caller()
+        else:
             self._thread.check()
 
     def changed(self) -> None:

@@ -110,6 +110,34 @@ def test_wrong_use_is_refused() -> None:
         thread.run(nothing)
 
 
+def test_the_loop_refuses_to_wait_for_itself_also_while_it_is_closed() -> None:
+    """A callback of an append may run after another thread has begun to close the client."""
+    thread = LoopThread("test")
+    board = Board(thread)
+    inside, closing = threading.Event(), threading.Event()
+    refused: list[str] = []
+
+    def on_the_loop() -> None:
+        inside.set()
+        closing.wait(20)
+        for wait in (thread.close, lambda: board.wait_until(lambda: False)):
+            try:
+                wait()
+            except ConfigurationError as error:
+                refused.append(str(error))
+
+    thread.post(on_the_loop)
+    assert inside.wait(5)
+    closer = threading.Thread(target=thread.close, daemon=True)
+    closer.start()
+    while not thread.closed:
+        time.sleep(0.001)
+    closing.set()
+    closer.join(20)
+    assert not closer.is_alive()
+    assert len(refused) == 2 and all("use dlog.aio" in each for each in refused)
+
+
 def test_close_cancels_what_still_runs() -> None:
     """A task that nobody waits for ends with the loop, and its clean-up runs."""
     thread = LoopThread("test")
