@@ -584,6 +584,7 @@ class Tailing:
         if self._on_data_loss is OnMissing.FAIL:
             raise self._data_loss(gap, listed, missing)
         self._gaps.append(gap)
+        self._from_earliest = False
         if missing is _Missing.ENTRY:
             self._position = resume_at
         elif following is not None:

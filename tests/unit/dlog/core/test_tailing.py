@@ -381,6 +381,27 @@ def test_data_loss_becomes_a_gap_if_asked() -> None:
     assert machine.next_step() == ReadEntries(6, 1, 2)
 
 
+@pytest.mark.parametrize("lost", ["entry", "ledger"])
+def test_after_a_gap_a_trim_is_reported_to_a_reader_from_the_earliest_message(lost: str) -> None:
+    """Only what was trimmed before it has returned anything is no news to it; a gap is something."""
+    machine = tailing(on_data_loss=OnMissing.GAP, on_trimmed=OnMissing.GAP)
+    ledgers = [listed(5, 3), listed(7, 3), 9]
+    show(machine, record(*ledgers))
+    assert machine.next_step() == OpenLedger(5)
+    if lost == "entry":
+        machine.on_ledger(5, readable=3, sealed=True)
+        machine.on_entry_missing(5)
+        begins = at(5, 1)
+    else:
+        machine.on_ledger_missing(5)
+        begins = at(7)
+    show(machine, record(*ledgers))
+    assert machine.next_step() == ReportGap(Gap(at(5), begins, GapReason.DATA_LOSS))
+    show(machine, record(*ledgers, trim_before=at(7, 2)))
+    assert machine.next_step() == ReportGap(Gap(begins, at(7, 2), GapReason.TRIMMED))
+    assert machine.position == at(7, 2)
+
+
 def test_damaged_metadata_of_a_ledger_is_a_gap_up_to_the_next_one_or_an_error_that_names_it() -> None:
     for ledgers in ((5, 6), (listed(5, 2), 6)):
         machine = tailing(on_data_loss=OnMissing.GAP)
