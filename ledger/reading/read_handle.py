@@ -43,6 +43,8 @@ from ledger.wire.status import Answer
 _SINGLE_READS_AT_ONCE = 64
 _POLL_PAUSE_FIRST_S = 0.002
 _SLOWER_THAN_USUAL = 4
+_MOVES_MAX = 10
+"""Changes of the bookies of an entry that one read of it follows; repair makes one for each lost bookie."""
 
 Ask = Callable[[EntryConnection], Awaitable[BookieAnswer]]
 
@@ -307,23 +309,28 @@ class ReadHandle:
             return [polled]
         if first in self._read:
             return [self._read.pop(EntryId(first))]
-        # Of the read that fails, not of the handle: another read may adopt newer metadata in the meantime.
-        asked = self.metadata.fragments
-        try:
-            return await self._read_batch(first, max_entries, max_bytes)
-        except EntryNotFoundError:
-            # Absent where this handle believes it to be: that proves nothing before the store has said that it
-            # is there, so that an unavailable store is what the caller hears of.
-            if not await self._have_moved(asked):
-                raise
-        except (ReadError, DigestMismatchError) as error:
+        for _ in range(_MOVES_MAX):
+            # Of the read that fails, not of the handle: another read may adopt newer metadata in the meantime.
+            asked = self.metadata.fragments
             try:
-                moved = await self._have_moved(asked)
-            except UnavailableError:
-                raise error from None
-            if not moved:
-                raise
-        return await self._read_batch(first, max_entries, max_bytes)
+                return await self._read_batch(first, max_entries, max_bytes)
+            except EntryNotFoundError:
+                # Absent where this handle believes it to be: that proves nothing before the store has said that it
+                # is there, so that an unavailable store is what the caller hears of.
+                if not await self._have_moved(asked):
+                    raise
+            except (ReadError, DigestMismatchError) as error:
+                try:
+                    moved = await self._have_moved(asked)
+                except UnavailableError:
+                    raise error from None
+                if not moved:
+                    raise
+        raise ReadError(
+            f"entry {first} of ledger {self.ledger_id} was moved {_MOVES_MAX} times while it was read; try again",
+            ledger_id=self.ledger_id,
+            entry_id=first,
+        )
 
     def _adopt(self, found: Versioned[LedgerMetadata]) -> None:
         """Of several reads at a time the one that began first may end last."""

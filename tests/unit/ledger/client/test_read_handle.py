@@ -18,7 +18,7 @@ from ledger.errors import (
     MetadataUnavailableError,
     ReadError,
 )
-from ledger.model import EntryId, Fragment, LedgerId, QuorumSizes
+from ledger.model import EntryId, Fragment, LedgerId, LedgerMetadata, QuorumSizes, Versioned
 from ledger.reading.read_handle import ReadHandle
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.scripted_bookies import (
@@ -167,6 +167,40 @@ async def test_entries_that_moved_to_other_bookies_are_found_there(old_copies: s
             if old_copies == "away":
                 source.go_away()
         await name_in_metadata(cluster, handle.ledger_id, new)
+        [entry] = await reader.read(0, 0)
+        assert bytes(entry.payload) == b"zero"
+
+
+@pytest.mark.parametrize("old_copies", ["removed", "away"])
+async def test_entries_that_move_again_while_they_are_looked_for_are_found(
+    old_copies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only copy moves on after its new place was read. It is neither lost nor out of reach."""
+    async with scripted_cluster(4, quorum_timeout_s=1.0) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=1, write=1, ack=1))
+        await handle.add(b"zero")
+        await handle.close()
+        reader = await cluster.client.open(handle.ledger_id)
+        [holder], spares = cluster.ensemble(handle), cluster.spares(handle)
+        read_ledger = cluster.store.read_ledger
+
+        async def move() -> None:
+            nonlocal holder
+            source, holder = holder, spares.pop()
+            holder.entries.update(source.entries)
+            source.entries.clear()
+            if old_copies == "away":
+                source.go_away()
+            await name_in_metadata(cluster, handle.ledger_id, [holder])
+
+        async def read_and_move(ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+            monkeypatch.undo()
+            found = await read_ledger(ledger_id)
+            await move()
+            return found
+
+        await move()
+        monkeypatch.setattr(cluster.store, "read_ledger", read_and_move)
         [entry] = await reader.read(0, 0)
         assert bytes(entry.payload) == b"zero"
 
