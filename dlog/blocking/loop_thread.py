@@ -51,6 +51,8 @@ class LoopThread:
         """False once closed, and in a forked process. A plain attribute: it is read once per message."""
         self.ended = False
         """The loop has ended: what it has not done stays undone."""
+        self.forked = False
+        """Whether this process inherited it by a fork, and with it nothing that would end it."""
         self._end = locked_gate()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         _threads.add(self)
@@ -154,11 +156,6 @@ class LoopThread:
     @property
     def closed(self) -> bool:
         return self._closed
-
-    @property
-    def forked(self) -> bool:
-        """Whether this process inherited it by a fork."""
-        return not self.usable and not self._closed
 
     # ---- life
 
@@ -301,6 +298,7 @@ def fastest_loop() -> asyncio.AbstractEventLoop:
 def _after_fork() -> None:
     for thread in list(_threads):
         thread.usable = False
+        thread.forked = not thread.ended  # also one that the parent was closing
 
 
 os.register_at_fork(after_in_child=_after_fork)

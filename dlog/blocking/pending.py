@@ -60,7 +60,7 @@ class Board:
 
     def check_thread(self) -> None:
         """Refuse a wait that would not end. Raises as `wait_until`."""
-        if self._thread.closed:
+        if self._thread.closed and not self._thread.forked:
             self._thread.check_caller()
         else:
             self._thread.check()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,8 @@ import pytest
 
 import dlog
 from dlog.blocking.client import Client, Reader
+from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.pending import Board, Pending
 from dlog.blocking.writer import Writer
 from dlog.errors import ForkedError
 from dlog.local.embedded import Standalone
@@ -161,6 +164,28 @@ def test_however_a_child_ends_the_parent_goes_on(cluster: Standalone, log: str, 
     reader.close()
     writer.close()
     client.close()
+
+
+def test_a_child_that_is_forked_while_a_thread_closes_the_client_waits_for_nothing() -> None:
+    """The loop that the closing waits for, and that would end the other waits, is the parent's."""
+    thread = LoopThread("test")
+    pending: Pending[None] = Pending(Board(thread))
+    inside, go_on = threading.Event(), threading.Event()
+    thread.post(lambda: (inside.set(), go_on.wait(CHILD_S)))
+    assert inside.wait(CHILD_S)
+    closing = threading.Thread(target=thread.close)
+    closing.start()
+    while not thread.closed:
+        time.sleep(0.001)
+    try:
+        assert in_child(lambda: thread.close() or "closed") == "closed"
+        assert in_child(pending.result).startswith("ForkedError")
+        assert in_child(lambda: thread.call(lambda: None)).startswith("ForkedError")
+    finally:
+        go_on.set()
+        closing.join()
+    assert in_child(lambda: thread.close() or "closed") == "closed"
+    assert "connect again" in in_child(pending.result)
 
 
 def test_the_interpreter_of_a_child_may_end(cluster: Standalone, log: str) -> None:

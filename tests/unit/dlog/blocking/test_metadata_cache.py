@@ -49,11 +49,11 @@ def test_in_a_forked_process_it_is_refused() -> None:
     with blocking_log() as log:
         client = log.client()
         cache = client.metadata_cache()
-        cache._thread.usable = False  # as after a fork
+        cache._thread.usable, cache._thread.forked = False, True  # as after a fork
         try:
             with pytest.raises(ForkedError):
                 cache.snapshot  # noqa: B018 - it raises
             cache.close()
         finally:
-            cache._thread.usable = True
+            cache._thread.usable, cache._thread.forked = True, False
         assert cache.snapshot.bookies.writable
