@@ -31,6 +31,7 @@ from ledger.errors import (
     LedgerNotFoundError,
     NotFoundError,
     ReadError,
+    UnauthorizedError,
     UnavailableError,
 )
 from ledger.metadata.rounds import Rounds
@@ -140,7 +141,10 @@ class LogAdmin:
             await rounds.again()
 
     async def _count_last(self, cut: TrimCut | None) -> int | None:
-        """Number of messages in the last entry that the trim drops; None if there is none or it cannot be read."""
+        """Number of messages in the last entry that the trim drops; None if there is none or it cannot be read.
+
+        Who collects the garbage of many logs need not have the passwords of their ledgers.
+        """
         if cut is None or cut.end is None:
             return None
         end = cut.end
@@ -151,7 +155,7 @@ class LogAdmin:
                     return await message_count(handle, end.entry_id)
                 finally:
                     await handle.close()
-        except (UnavailableError, NotFoundError, CorruptionError, TimeoutError):
+        except (UnavailableError, NotFoundError, CorruptionError, UnauthorizedError, TimeoutError):
             return None
 
     async def _check_limit(self, ref: LogRef, record: LogMetadata, before: MessageId) -> None:

@@ -517,6 +517,7 @@ class LogClient:
         Raises:
             LogNotFoundError: no such log.
             DataLossError: an unsealed listed ledger does not exist.
+            UnauthorizedError: `config.password` is not the password of the log's ledgers.
         """
         return await overview(self, log)
 
@@ -524,7 +525,8 @@ class LogClient:
         """Every ledger that the log lists, oldest first.
 
         A ledger that was closed after the last change of the log's record has the seal that it has itself. Bookies
-        are asked for the first and the last entry of such a ledger only, and are not needed.
+        are asked for the first and the last entry of such a ledger only, and are not needed; nor is the log's password,
+        without which such a ledger is shown without its seal.
 
         Raises:
             LogNotFoundError: no such log.

@@ -15,7 +15,7 @@ from dlog.ledger_list.totals import ListTotals, totals_of
 from dlog.model import LogMetadata, LogName, MessageId
 from dlog.read.backlog import Amount
 from dlog.read.tail import opener
-from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
+from ledger.errors import CorruptionError, LedgerNotFoundError, UnauthorizedError, UnavailableError
 from ledger.model import LedgerId, LedgerMetadata
 
 _LOGS_AT_ONCE = 16
@@ -23,7 +23,10 @@ _LOGS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class LogActivity:
-    """One log at one instant. `tail` is None if too few bookies respond to determine it, or metadata is damaged."""
+    """One log at one instant.
+
+    `tail` is None if too few bookies respond to determine it, metadata is damaged, or the log has another password.
+    """
 
     info: LogInfo
     totals: ListTotals
@@ -105,7 +108,7 @@ class ActivityMonitor:
         except LedgerNotFoundError:
             self._cache.refresh(info.ref.name)
             return None
-        except (UnavailableError, CorruptionError):
+        except (UnavailableError, CorruptionError, UnauthorizedError):
             return None  # the cache reports metadata that is damaged
 
 

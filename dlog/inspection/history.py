@@ -16,6 +16,7 @@ from ledger.errors import (
     LedgerNotFoundError,
     MetadataFormatError,
     NotFoundError,
+    UnauthorizedError,
     UnavailableError,
 )
 
@@ -129,7 +130,7 @@ async def _began_us(client: Inspected, listed: ListedLedger) -> int:
     """Time of the first append to an open ledger, as far as it is readable; 0 if it is unknown."""
     try:
         handle = await opener(client.ledgers, client.config.password)(listed.ledger_id)
-    except (NotFoundError, CorruptionError, UnavailableError):
+    except (NotFoundError, CorruptionError, UnavailableError, UnauthorizedError):
         return 0
     try:
         if handle.last_readable < 0:

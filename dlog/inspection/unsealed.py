@@ -18,6 +18,7 @@ from ledger.errors import (
     EntryNotFoundError,
     LedgerNotFoundError,
     ReadError,
+    UnauthorizedError,
     UnavailableError,
 )
 from ledger.reading.read_handle import ReadHandle
@@ -89,7 +90,7 @@ async def with_own_seals(client: Inspected, ledgers: Sequence[ListedLedger]) -> 
             if not (await client.ledgers.store.read_ledger(listed.ledger_id)).value.closed:
                 continue
             handle = await open_ledger(listed.ledger_id)
-        except (LedgerNotFoundError, CorruptionError, ReadError):
+        except (LedgerNotFoundError, CorruptionError, ReadError, UnauthorizedError):
             continue
         try:
             found[at] = replace(listed, seal=(await end_of_closed(handle)).facts)
