@@ -76,17 +76,20 @@ def list_cursors(
 
 
 async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag | None]]:
-    """The cursors and how far they are behind the end; None if the messages that this depends on cannot be read."""
+    """The cursors and how far they are behind the end; None if the messages that this depends on cannot be read.
+
+    Neither can those of a log with a password.
+    """
     from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
     from dlog.together import each
-    from ledger.errors import ReadError
+    from ledger.errors import ReadError, UnauthorizedError
 
     async def measured(cursor: Cursor) -> list[tuple[Cursor, Lag | None]]:
         try:
             return [(cursor, await client.cursor_lag(log, cursor.name))]
         except CursorNotFoundError:
             return []  # removed in the meantime
-        except (ReadError, DataLossError, EntryFormatError):
+        except (ReadError, DataLossError, EntryFormatError, UnauthorizedError):
             return [(cursor, None)]
 
     found = await each(await client.cursors(log), measured)

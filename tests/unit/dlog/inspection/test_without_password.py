@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dlog.cli.cursors import _cursors
 from dlog.config import LogConfig
 from dlog.inspection.activity import ActivityMonitor
 from dlog.model import Retention
@@ -35,6 +36,21 @@ def test_what_asks_the_record_needs_no_password() -> None:
                 assert [message.id async for message in reader] == ids[2:]
             with pytest.raises(UnauthorizedError):
                 await anext(other.reader("orders"))
+
+    simulate(main)
+
+
+def test_cursors_are_listed_without_their_lag() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with (
+            await cluster.client(config=OWNER) as owner,
+            await cluster.client() as other,
+            owner.open_writer("orders", create=True) as writer,
+        ):
+            first = await writer.append(b"1")
+            await owner.set_cursor("orders", "c", first)
+            [(cursor, lag)] = await _cursors(other, "orders")
+            assert (cursor.position, lag) == (first, None)
 
     simulate(main)
 
