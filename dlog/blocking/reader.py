@@ -218,8 +218,8 @@ class Reader:
     def to_arrow(self, columns: Sequence[str] | None = None, *, timeout_s: float | None = None) -> pa.Table:
         """Everything from `position` up to `until` as one Arrow table. All of it must fit into memory.
 
-        `columns` is that of `arrow_batches`. What a call that fails or is cancelled has read is not returned again: to
-        repeat it, open another reader.
+        `columns` is that of `arrow_batches`. What a call that fails or is cancelled has read is not returned again, and
+        `ack` refuses to acknowledge it: to repeat it, open another reader.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -227,7 +227,13 @@ class Reader:
             CallTimeoutError: it takes longer than `timeout_s` seconds.
             The errors of iterating.
         """
-        return self._thread.run_within(timeout_s, "to_arrow", self._to_arrow, columns)
+        began_at: list[MessageId] = []
+        try:
+            return self._thread.run_within(timeout_s, "to_arrow", self._to_arrow, columns, began_at)
+        except BaseException:  # Ctrl-C, too, although the table may be complete
+            for before in began_at:
+                self._target.note_unreturned(before)
+            raise
 
     def _iterate_made(self, batches: RecordBatches) -> Iterator[pa.RecordBatch]:
         while self._thread.run(self._make, batches):
@@ -248,9 +254,10 @@ class Reader:
             self._made, self._made_as = iter([_Part(made, made.before, made.after)]), batches.request
             return True
 
-    async def _to_arrow(self, columns: Sequence[str] | None) -> pa.Table:
+    async def _to_arrow(self, columns: Sequence[str] | None, began_at: list[MessageId]) -> pa.Table:
         async with self._fetching:
             await self._hand_over()
+            began_at.append(self._target.position)
             try:
                 return await self._target.to_arrow(columns)
             finally:
@@ -378,8 +385,9 @@ class Reader:
         Raises:
             CursorMovedError: a newer reader has taken the cursor over, or it was set: stop.
             CursorNotFoundError: the cursor was removed, perhaps with its log.
-            ConfigurationError: the reader has no cursor, the message was not returned yet, or the properties are no
-                texts, more than 64, or have more than 32 KiB together.
+            ConfigurationError: the reader has no cursor, the message was not returned yet, or a `to_arrow` that failed
+                has read it or one before it; or the properties are no texts, more than 64, or have more than 32 KiB
+                together.
             MetadataUnavailableError: nothing was changed; acknowledge again.
             MetadataOutcomeUnknownError, CallTimeoutError: it may have been acknowledged; acknowledge again.
 

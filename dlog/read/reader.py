@@ -121,6 +121,8 @@ class Reader:
         )
         self._last = EARLIEST_ID
         self._returned: Message | None = None
+        self._unreturned: MessageId | None = None
+        """Where what a failed `to_arrow` has read begins."""
         self._ref: LogRef | None = None
         """Once it is open."""
         self._fetched: Fetched | None = None
@@ -369,8 +371,8 @@ class Reader:
     async def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Everything from `position` up to `until` as one Arrow table. All of it must fit into memory.
 
-        `columns` is that of `arrow_batches`. What a call that fails or is cancelled has read is not returned again: to
-        repeat it, open another reader.
+        `columns` is that of `arrow_batches`. What a call that fails or is cancelled has read is not returned again, and
+        `ack` refuses to acknowledge it: to repeat it, open another reader.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -382,7 +384,19 @@ class Reader:
                 f"the reader of log {self._log} has no end, a table has one: open it with until='latest', or use "
                 "arrow_batches"
             )
-        return await self.record_batches("to_arrow", columns).table()
+        batches = self.record_batches("to_arrow", columns)
+        await self.open()
+        before = self.position
+        try:
+            return await batches.table()
+        except BaseException:
+            self.note_unreturned(before)
+            raise
+
+    def note_unreturned(self, before: MessageId) -> None:
+        """What was read since it was at `before` is not returned, and never acknowledged."""
+        if self.position > before and self._unreturned is None:
+            self._unreturned = before
 
     def record_batches(
         self, what: str, columns: Sequence[str] | None, batch_rows: int = 65_536
@@ -580,8 +594,9 @@ class Reader:
         Raises:
             CursorMovedError: a newer reader has taken the cursor over, or it was set: stop.
             CursorNotFoundError: the cursor was removed, perhaps with its log.
-            ConfigurationError: the reader has no cursor, the message was not returned yet, or the properties are no
-                texts, more than 64, or have more than 32 KiB together.
+            ConfigurationError: the reader has no cursor, the message was not returned yet, or a `to_arrow` that failed
+                has read it or one before it; or the properties are no texts, more than 64, or have more than 32 KiB
+                together.
             MetadataUnavailableError: nothing was changed; acknowledge again.
             MetadataOutcomeUnknownError: it may have been acknowledged; acknowledge again.
 
@@ -609,6 +624,11 @@ class Reader:
                     f"message {found} cannot be acknowledged: the reader has returned only what is before {position}"
                 )
             position = behind
+        if self._unreturned is not None and position > self._unreturned:
+            raise ConfigurationError(
+                f"messages from {self._unreturned} on cannot be acknowledged: a to_arrow that failed has read them and "
+                "returned none; open another reader, which begins at the cursor"
+            )
         await self._held.ack(position, properties)
 
     @property

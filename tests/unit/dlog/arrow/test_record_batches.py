@@ -308,6 +308,41 @@ def test_keys_and_tombstones_of_entries_of_both_kinds(request: pytest.FixtureReq
     play(request, scene)
 
 
+def test_what_a_failed_table_has_read_is_not_acknowledged(request: pytest.FixtureRequest) -> None:
+    """It was not returned. A reader that begins at the cursor returns it; what was returned before counts."""
+
+    async def scene(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        log.add_ledger(3, (b"a",), (b"b",), (b"c",), (b"d",))
+        await log.record(3)
+        decode, failing = entry_columns.decode_columns, [False, True]
+
+        def fails(*place: Any) -> Any:
+            if failing.pop(0):
+                raise EntryFormatError("damaged")
+            return decode(*place)
+
+        async with log.reader(UNTIL_LATEST, cursor="c") as reader:
+            first = await anext(reader)
+            in_ones = record_batches.RecordBatches(reader, ["value"], 1)
+            monkeypatch.setattr(record_batches, "decode_columns", fails)
+            monkeypatch.setattr(reader, "record_batches", lambda *_: in_ones)
+            with pytest.raises(EntryFormatError):
+                await reader.to_arrow()
+            assert reader.position == first.id._replace(entry_id=2)
+            for upto in (None, first.id._replace(entry_id=1)):
+                with pytest.raises(ConfigurationError, match="from 3:1:0 on cannot be acknowledged"):
+                    await reader.ack(upto)
+            await reader.ack(first)
+        monkeypatch.undo()
+        async with log.reader(UNTIL_LATEST, cursor="c") as reader:
+            assert (await reader.to_arrow(["value"]))["value"].to_pylist() == [b"b", b"c", b"d"]
+            await reader.ack()
+            assert reader.cursor is not None and reader.cursor.position == first.id._replace(entry_id=4)
+
+    with pytest.MonkeyPatch.context() as patched:
+        play(request, lambda log: scene(log, patched))
+
+
 def test_the_lag_counts_what_was_fetched_and_is_not_in_a_record_batch_yet(
     request: pytest.FixtureRequest,
 ) -> None:

@@ -50,6 +50,7 @@ ASYNCIO_ONLY = {
         "repr_at",
         "lag_from",
         "measure_lag_from",
+        "note_unreturned",
         "refuse_gaps",
     },
     Producer: {"batch_of", "submit_batch"},
