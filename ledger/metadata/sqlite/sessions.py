@@ -64,8 +64,23 @@ def is_alive(directory: str, name: str) -> bool:
 def sweep(directory: str) -> None:
     """Remove the files that dead processes left."""
     for path in Path(directory).iterdir():
-        if _NAME.fullmatch(path.name) and not is_alive(directory, path.name):
+        if _NAME.fullmatch(path.name):
+            _remove_dead(path)
+
+
+def _remove_dead(path: Path) -> None:
+    """Invariant: the lock is held while the file is removed. An owner that has made it and not locked it yet would
+    lock it in between, and live under a name that all others take for dead.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if _lock(descriptor, fcntl.LOCK_SH):
             path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int, kind: int) -> bool:

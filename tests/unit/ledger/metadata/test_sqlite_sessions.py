@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,35 @@ def test_a_file_swept_before_it_was_locked_is_given_up(
     session = begin(str(tmp_path), B)
     assert session is not None
     session.close()
+
+
+def test_a_file_that_is_swept_while_it_is_locked_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweeper has found the new file without a lock, and removes it after its owner has locked it."""
+    found_dead, locked = threading.Event(), threading.Event()
+    sweeper = threading.Thread(target=sweep, args=(str(tmp_path),))
+    real_open, real_unlink = os.open, Path.unlink
+
+    def open_and_let_sweep(path: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = real_open(path, flags, mode)
+        if flags & os.O_CREAT:
+            sweeper.start()
+            assert found_dead.wait(30)
+        return descriptor
+
+    def unlink_after_the_lock(path: Path, missing_ok: bool = False) -> None:
+        found_dead.set()
+        assert locked.wait(30)
+        real_unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_and_let_sweep)
+        patch.setattr(Path, "unlink", unlink_after_the_lock)
+        session = begin(str(tmp_path), A)
+        locked.set()
+        sweeper.join()
+    assert session is None or is_alive(str(tmp_path), A), "alive, and dead to all others"
+    again = begin(str(tmp_path), B)
+    assert again is not None and is_alive(str(tmp_path), B)
+    again.close()
