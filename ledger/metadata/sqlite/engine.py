@@ -137,6 +137,8 @@ class SqliteEngine:
         for work in works:
             try:
                 work.result = work.job(self)
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                work.error = translated(error, self._path)
             except LogStoreError as error:
                 work.error = error
 
@@ -170,8 +172,10 @@ class SqliteEngine:
             tx = self._connected()
             _Patience().call(partial(self._in_transaction, "BEGIN", lambda: self.watches.add(watcher, tx)))
         except (sqlite3.Error, UnicodeDecodeError, LogStoreError):
-            # Nothing seen yet: the watch fires as soon as the store can be read, and reads report the error.
+            # Nothing seen yet: the watch fires as soon as the store can be read, and reads report the error. No commit
+            # is waited for, since a process that dies makes none.
             self.watches.add(watcher, None)
+            self._data_version = _UNKNOWN
 
     def close(self) -> None:
         with NO_FORK:

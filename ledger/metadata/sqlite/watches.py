@@ -56,11 +56,14 @@ class WatchTable:
         return URGENT_INTERVAL_S if self._urgent else IDLE_INTERVAL_S
 
     def add(self, watcher: Watcher, tx: SqliteTransaction | None) -> None:
+        """`tx`: None while the file cannot be read. Then the next look counts as a change, also if it finds nothing."""
         watchers = self._ranges if watcher.is_range else self._by_key.setdefault(watcher.key, {})
         if watcher not in watchers:  # a lock of another process lets the engine add it again
             watchers[watcher] = None
             self._urgent += watcher.urgent
-        if tx is not None:
+        if tx is None:
+            self.forget([watcher])
+        else:
             _look(watcher, tx)
 
     def remove(self, watcher: Watcher) -> None:
@@ -81,7 +84,7 @@ class WatchTable:
         return hit
 
     def forget(self, watchers: Iterable[Watcher]) -> None:
-        """What these saw was not committed: let the next look count as a change."""
+        """What these saw was not committed, or they saw nothing: let the next look count as a change."""
         for watcher in watchers:
             watcher.seen = (_UNKNOWN,)
 

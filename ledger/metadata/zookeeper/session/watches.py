@@ -51,6 +51,9 @@ class Watches:
         self._loop = asyncio.get_running_loop()
         self._nodes = _Kind(session.watch_node)
         self._children = _Kind(session.watch_children)
+        self._in_place: set[str] = set()
+        """Nodes that were missing when their children were to be watched. Their coming is told to all who watch these,
+        also while another request for the children is under way."""
         session.listeners.node_event.append(self._on_event)
         session.listeners.connected.append(self._on_connected)
 
@@ -74,11 +77,12 @@ class Watches:
             self._on_change(self._children, event.path)
         if not event.of_children:
             self._on_change(self._nodes, event.path)
-            if event.path not in self._children.is_set:
-                # It was missing, so the node was watched in place of its children.
+            if event.path in self._in_place or event.path not in self._children.is_set:
+                self._in_place.discard(event.path)
                 self._on_change(self._children, event.path)
 
     def _on_connected(self, _is_new: bool) -> None:
+        self._in_place.clear()
         for kind in (self._nodes, self._children):
             kind.is_set.clear()
             for path in tuple(kind.watchers):
@@ -118,13 +122,16 @@ class Watches:
         """Watch for the coming of a node whose children are to be watched."""
         # Before it is asked: the event that the node has come may arrive with the answer, and be heard before it.
         kind.is_set.discard(path)
+        self._in_place.add(path)
 
         def on_set(asked: asyncio.Future[object]) -> None:
             if asked.cancelled():
                 return
             if (error := asked.exception()) is not None:
+                self._in_place.discard(path)
                 self._set_later(kind, path, error)
             elif asked.result() is not None:
+                self._in_place.discard(path)
                 self._on_change(kind, path)
 
         self._session.watch_node(path).add_done_callback(on_set)

@@ -243,3 +243,69 @@ def test_an_urgent_watch_that_met_a_lock_counts_once(engine: SqliteEngine, tmp_p
     assert engine.watches.interval_s != idle
     engine.watches.remove(urgent)
     assert engine.watches.interval_s == idle
+
+
+def test_a_call_that_meets_a_lock_does_not_keep_those_behind_it_from_being_made(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch that was not set would never fire, and a thread that was not stopped would stay."""
+    monkeypatch.setattr(sqlite_engine, "BUSY_WAIT_S", 0.02)
+    engine.close()
+    other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    loop = asyncio.new_event_loop()
+    watcher = Watcher(loop, lambda: None, "records/a")
+    loop.close()
+    works = [
+        Work(Kind.CALL, SqliteEngine.open_if_present),
+        Work(Kind.CALL, partial(SqliteEngine.begin_session, names=["1-00000000000000aa"])),
+        Work(Kind.CALL, partial(SqliteEngine.add_watch, watcher=watcher)),
+    ]
+    engine.run(works)
+    assert [type(work.error) for work in works] == [MetadataUnavailableError] * 2 + [type(None)]
+    other.execute("ROLLBACK")
+    other.close()
+    assert watcher in engine.poll()
+
+
+@pytest.mark.parametrize("is_range", [False, True], ids=["key", "range"])
+def test_a_watch_that_was_set_while_the_file_was_locked_fires_once_it_can_be_read(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_range: bool
+) -> None:
+    """Nothing is known of what was there when it was set: that nothing is there now may be news. A process that is
+    killed commits nothing, so no commit may be waited for."""
+    monkeypatch.setattr(sqlite_engine, "BUSY_WAIT_S", 0.02)
+    one(engine, Kind.READ, read)
+    engine.poll()
+    holder = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    loop = asyncio.new_event_loop()
+    watcher = Watcher(loop, lambda: None, "nothing/", is_range=is_range)
+    loop.close()
+    engine.add_watch(watcher)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert watcher in engine.poll()
+    assert engine.poll() == []
+
+
+@pytest.mark.parametrize("is_range", [False, True], ids=["key", "range"])
+def test_a_watch_that_was_set_while_the_file_was_locked_sees_a_removal(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_range: bool
+) -> None:
+    monkeypatch.setattr(sqlite_engine, "BUSY_WAIT_S", 0.02)
+    one(engine, Kind.READ, read)
+    other = SqliteEngine(str(tmp_path / "meta.db"))
+    holder = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    loop = asyncio.new_event_loop()
+    watcher = Watcher(loop, lambda: None, "records/" if is_range else "records/a", is_range=is_range)
+    loop.close()
+    engine.add_watch(watcher)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert one(engine, Kind.READ, read).version == 0
+    one(other, Kind.WRITE, partial(records.remove, prefix="records", key="/a", version=0))
+    assert watcher in engine.poll()
+    assert engine.poll() == []
+    other.close()

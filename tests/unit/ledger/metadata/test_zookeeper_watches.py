@@ -87,3 +87,22 @@ async def test_without_a_connection_a_watch_is_set_when_there_is_one_again() -> 
     [connected] = session.listeners.connected
     connected(False)
     assert [what for what, _ in session.asked] == ["children", "node", "children"]
+
+
+async def test_the_coming_of_a_node_is_told_while_another_watch_on_its_children_is_being_set() -> None:
+    """The server makes the node between the two requests: the second one sees it, and only the event shows it to the
+    first watcher."""
+    session: Any = _NotingSession()
+    heard: list[str] = []
+    watches = Watches(session)
+    watches.watch_children("/a", lambda: heard.append("first"))
+    session.asked[-1][1].set_exception(NoNodeError())
+    await asyncio.sleep(0)
+    session.asked[-1][1].set_result(None)
+    await asyncio.sleep(0)
+    watches.watch_children("/a", lambda: heard.append("second"))
+    for hear in session.listeners.node_event:
+        hear(NodeEvent("/a", False, False))
+    session.asked[2][1].set_result([])
+    await asyncio.sleep(0)
+    assert "first" in heard
