@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -71,6 +72,62 @@ def test_a_tree_that_has_only_its_layout_is_completed(
         await store.repair.set_enabled(True)
         raw.delete(f"{root}/underreplication/{missing}")
         await mark_and_lock(store)
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["first", "again"])
+def test_a_delay_whose_setting_was_cut_off_is_there_or_not(zookeeper: ZooKeeperProcess, stored: bool) -> None:
+    """The connection is lost after the first request. Half a setting would end the work of every auditor."""
+
+    async def main() -> None:
+        uri = f"zk+hierarchical://{zookeeper.address}{zookeeper.new_root()}"
+        first, second = await open_store(uri), await open_store(uri)
+        assert isinstance(first, ZooKeeperStore)
+        await first.init_cluster()
+        await first.repair.set_enabled(True)
+        if stored:
+            await first.repair.set_lost_bookie_delay_s(60)
+        made: list[str] = []
+
+        def cut_off(request: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+            async def send(path: str, *args: Any, **options: Any) -> Any:
+                if made:
+                    raise MetadataUnavailableError("the connection is lost")
+                answer = await request(path, *args, **options)
+                made.append(path)
+                return answer
+
+            return send
+
+        for each in ("create", "set"):
+            setattr(first._session, each, cut_off(getattr(first._session, each)))
+        with suppress(MetadataUnavailableError):
+            await first.repair.set_lost_bookie_delay_s(9)
+        found = await second.repair.lost_bookie_delay_s()
+        assert made and found is not None and found.value == 9
+        await first.close()
+        await second.close()
+
+    asyncio.run(main())
+
+
+def test_a_delay_of_which_an_earlier_version_has_set_half_is_none(
+    zookeeper: ZooKeeperProcess, raw: KazooClient
+) -> None:
+    """It made the node and was cut off before it wrote the value: an auditor sets it anew."""
+    root = zookeeper.new_root()
+
+    async def main() -> None:
+        store = await open_store(f"zk+hierarchical://{zookeeper.address}{root}")
+        await store.init_cluster()
+        await store.repair.set_enabled(True)
+        raw.create(f"{root}/underreplication/lostBookieRecoveryDelay", b"")
+        assert await store.repair.lost_bookie_delay_s() is None
+        await store.repair.set_lost_bookie_delay_s(9)
+        found = await store.repair.lost_bookie_delay_s()
+        assert found is not None and found.value == 9
         await store.close()
 
     asyncio.run(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from functools import partial
 
-from kazoo.exceptions import NoNodeError, NotEmptyError
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from ledger.metadata.format.repair import decode_check_time, decode_delay, encode_check_time, encode_delay
 from ledger.metadata.repair_store import Candidacy, RepairLock, UnderReplicated
@@ -82,7 +82,9 @@ class ZooKeeperRepair:
 
     async def lost_bookie_delay_s(self) -> Versioned[int] | None:
         found = await self._value(self._delay)
-        return None if found is None else Versioned(decode_delay(found.value), found.version)
+        if found is None or not found.value:  # a setting of an earlier version that was cut off
+            return None
+        return Versioned(decode_delay(found.value), found.version)
 
     async def set_lost_bookie_delay_s(self, delay_s: int) -> None:
         await self._set(self._delay, encode_delay(delay_s))
@@ -117,8 +119,14 @@ class ZooKeeperRepair:
 
     async def _set(self, path: str, value: bytes) -> None:
         async def put() -> None:
-            await create_quietly(self._session, path)
-            await self._session.set(path, value)
+            # In one step: what is cut off between a node and its value leaves one without a value.
+            try:
+                await self._session.set(path, value)
+            except NoNodeError:
+                try:
+                    await self._session.create(path, value)
+                except NodeExistsError:
+                    await self._session.set(path, value)
 
         await self._tree.change("a setting of repair", put)
 
