@@ -19,6 +19,7 @@ from ledger.errors import (
     LogStoreError,
     MetadataVersionError,
     RecordNotFoundError,
+    UnauthorizedError,
     UnavailableError,
 )
 from ledger.metadata.errors import LockLostError
@@ -81,15 +82,24 @@ class LockedRepair:
         """Ledgers that stay marked: the mark, and through which entry everything was read because of it."""
         self._unreleased: list[RepairLock] = []
         """Locks whose release failed. The session that took them lives on, so they would keep out other clients."""
+        self._in_doubt: set[LedgerId] = set()
+        """Ledgers whose lock may have been taken although the call failed."""
 
     async def close(self) -> None:
         await self.release_again()
         await self._repair.close()
 
     async def release_again(self) -> None:
-        """Release the locks whose release failed before, until one fails again."""
+        """Release the locks whose release failed before, and those that may be held, until one fails again."""
         while self._unreleased and await self._release(self._unreleased.pop(0)):
             pass
+        for ledger_id in tuple(self._in_doubt):
+            # Taken again, it is known to be held: a lock of this session is no obstacle.
+            with suppress(LogStoreError):
+                lock = await self._lock(ledger_id)
+                if lock is None or await self._release(lock):
+                    continue
+            break
 
     async def of_mark(self, ledger_id: LedgerId) -> LedgerOutcome | None:
         """Repair a marked ledger and remove its mark.
@@ -163,13 +173,22 @@ class LockedRepair:
         # The slot first: a ledger that waits for its turn here is left to other workers.
         async with _Slot(self._slots) as slot:
             await self.release_again()
-            lock = await self._ledgers.store.repair.lock(ledger_id, self._holder)
+            lock = await self._lock(ledger_id)
             if lock is None:
                 return None
             try:
                 return await work(lock, slot)
             finally:
                 await self._release(lock)
+
+    async def _lock(self, ledger_id: LedgerId) -> RepairLock | None:
+        try:
+            lock = await self._ledgers.store.repair.lock(ledger_id, self._holder)
+        except BaseException:
+            self._in_doubt.add(ledger_id)
+            raise
+        self._in_doubt.discard(ledger_id)
+        return lock
 
     async def _release(self, lock: RepairLock) -> bool:
         """False if it failed, which changes nothing about the outcome of the repair: it is tried again later."""
@@ -215,7 +234,7 @@ class LockedRepair:
                 await self._ledgers.open_with_recovery(ledger_id, metadata.password)
         except LedgerNotFoundError:
             pass  # the next attempt finds that it is deleted
-        except UnavailableError as error:
+        except (UnavailableError, UnauthorizedError) as error:
             so_far.left.append(str(error))
             return so_far
         final = await self._repair.repair(ledger_id, scope)

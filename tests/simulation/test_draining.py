@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bookie_server.tools.repair.work import _facts
 from dlog.testing import SimulatedCluster, simulate
+from ledger.errors import LogStoreError
 from ledger.metadata.repair_store import UnderReplicated
 from ledger.repair.client import RepairClient
 from ledger.repair.errors import StillNeededError
 from tests.helpers.simulation.lost_bookies import (
     FOUR,
     QUICK,
+    THREE_OF_THREE,
     damage_metadata,
     lose_one,
     names,
@@ -69,5 +73,29 @@ def test_a_mark_that_names_the_drained_bookie_alone_is_removed() -> None:
             assert left == [UnderReplicated(suspected, tuple(sorted((lost, other))), 6)], (
                 "its copies were not read"
             )
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("verb", ["recover", "decommission"])
+def test_a_ledger_that_cannot_be_closed_is_left_and_the_others_are_copied(verb: str) -> None:
+    """Its bookies have another password than its metadata, as after a mistake of another tool."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            handle = await ledgers.create(THREE_OF_THREE)
+            await handle.add(b"first")
+            refused, whole = handle.ledger_id, await written(ledgers)
+            lost = await lose_one(cluster, ledgers, whole)
+            handle.abandon(LogStoreError("its writer has ended"))
+            found = await ledgers.store.read_ledger(refused)
+            assert lost in found.value.members()
+            await ledgers.store.write_ledger(refused, replace(found.value, password=b"other"), found.version)
+            repair = RepairClient(ledgers, QUICK)
+            drained = await (repair.recover(lost) if verb == "recover" else repair.decommission(lost))
+            assert not await names(ledgers, whole, lost)
+            assert list(drained.left) == [refused]
+            assert "password" in drained.left[refused].left[0]
 
     simulate(main, config=FOUR)

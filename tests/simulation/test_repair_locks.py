@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dlog.testing import SimulatedCluster, simulate
-from ledger.errors import MetadataUnavailableError
+from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.repair_store import RepairStore
 from ledger.model import BookieId, LedgerId
 from ledger.repair.draining import Draining
@@ -90,5 +90,44 @@ def test_a_failed_release_leaves_the_outcome_of_the_repair_and_is_made_up_for(
             await locked.close()
             assert await store.lock_holder(ledger_id) is None
             assert await store.lock(ledger_id, "another task") is not None
+
+    simulate(main, config=FOUR)
+
+
+def test_a_lock_whose_answer_was_lost_does_not_hold_up_a_recover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker has repaired the ledger in the meantime: it has no mark for which the lock is taken again."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ledgers, store = client.ledgers, client.ledgers.store.repair
+            ledger_id = await written(ledgers)
+            number = await member(cluster, ledgers, ledger_id)
+            bookie_id = cluster.bookies[number].bookie_id
+            await marked_in_vain(cluster, store, ledger_id)
+            write = other.ledgers.store.repair._write  # type: ignore[attr-defined]
+
+            async def loses_the_answer(job: Any) -> Any:
+                if getattr(job, "func", None) is None or job.func.__name__ != "lock":
+                    return await write(job)
+                monkeypatch.undo()
+                await LockedRepair(ledgers, QUICK, "first").of_mark(ledger_id)
+                await write(job)
+                raise MetadataOutcomeUnknownError("the answer was lost")
+
+            monkeypatch.setattr(other.ledgers.store.repair, "_write", loses_the_answer)
+            running = asyncio.create_task(Worker(other.ledgers, QUICK, "worker").run())
+
+            async def is_cleared() -> bool:
+                return await unmarked(ledgers)
+
+            await until(is_cleared)
+            cluster.kill_bookie(number)
+            await unregistered(ledgers, bookie_id)
+            draining = Draining(ledgers, bookie_id, QUICK)
+            async with asyncio.timeout(600):
+                assert not (await draining.recover()).left
+            await draining.close()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     simulate(main, config=FOUR)

@@ -6,7 +6,7 @@ from functools import partial
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from ledger.errors import MetadataOutcomeUnknownError
+from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.format.repair import encode_holder, shown_name
 from ledger.metadata.refusals import checked_ledger_id
@@ -47,8 +47,12 @@ class Locks:
             # Ours is one that an attempt left whose answer was lost.
             if await self.owner(ledger_id) != session_id:
                 return None
-        except MetadataOutcomeUnknownError:
-            if await self.owner(ledger_id) != session_id:
+        except MetadataOutcomeUnknownError as unknown:
+            try:
+                owner = await self.owner(ledger_id)
+            except MetadataUnavailableError:
+                raise unknown from None  # it may be held
+            if owner != session_id:
                 raise
         if self.session.session_id != session_id:
             return None  # it ended on the way, and the node ends with it
