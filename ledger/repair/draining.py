@@ -14,9 +14,13 @@ from dataclasses import dataclass, field
 from ledger.client import LedgerClient
 from ledger.errors import (
     AlreadyExistsError,
+    LogStoreError,
     MetadataFormatError,
+    MetadataOutcomeUnknownError,
     NotEnoughBookiesError,
+    OutcomeUnknownError,
     RecordNotFoundError,
+    UnavailableError,
 )
 from ledger.metadata.known_bookies import require_known
 from ledger.model import BookieId, LedgerId
@@ -280,14 +284,20 @@ class Draining:
             cookie = await store.read_cookie(self._bookie_id)
         except RecordNotFoundError:
             return
-        await store.remove_cookie(self._bookie_id, cookie.version)
+        in_doubt: MetadataOutcomeUnknownError | None = None
+        try:
+            await store.remove_cookie(self._bookie_id, cookie.version)
+        except MetadataOutcomeUnknownError as error:
+            in_doubt = error
         try:
             await self._require_stopped()
-        except BookieRunningError:
-            # It has read its cookie before, and registered in between.
-            with suppress(AlreadyExistsError):
+        except LogStoreError:
+            # It has read its cookie before, and registered in between; or that is not known.
+            with suppress(AlreadyExistsError, UnavailableError, OutcomeUnknownError):
                 await store.write_cookie(self._bookie_id, cookie.value, None)
             raise
+        if in_doubt is not None:
+            raise in_doubt
 
 
 _TASKS_MAX = 256

@@ -122,7 +122,9 @@ class LockedRepair:
             before, read_through = self._attempts.get(ledger_id, (None, NO_ENTRY))
             if before != mark:
                 read_through = NO_ENTRY
-            scope = Scope(suspects=frozenset(mark.value.missing), read_through=read_through)
+            # A damaged mark names none: any member may be meant.
+            suspects = frozenset(mark.value.missing) or await self._members(ledger_id)
+            scope = Scope(suspects=suspects, read_through=read_through)
             outcome = await self._with_grace(ledger_id, scope, slot, goes_on=enabled)
             if outcome.complete:
                 await _clear(lock, mark.version, outcome)
@@ -206,25 +208,30 @@ class LockedRepair:
     async def _with_grace(
         self, ledger_id: LedgerId, scope: Scope, slot: _Slot, *, goes_on: Callable[[], Awaitable[bool]]
     ) -> LedgerOutcome:
-        """`goes_on`: whether its writer may still be fenced, asked after the grace."""
+        """`goes_on`: whether its writer may still be fenced, asked after the grace.
+
+        The writer has the grace for each bookie: what is lost during that of another one begins a new one.
+        """
         outcome = await self._repair.repair(ledger_id, scope)
-        if not outcome.open_lost or self._skip_open:
-            return outcome
-        if not await self._has_spare(ledger_id, scope, outcome.open_lost):
-            # Fencing would end the writer and gain nothing: with its ack quorum it goes on.
-            where = " in a rack that placement allows" if self._ledgers.placement().enforce else ""
-            outcome.left.append(f"no bookie is left{where} to replace {', '.join(outcome.open_lost)}")
-            return outcome
-        async with slot.lent():
-            await asyncio.sleep(self._config.open_ledger_grace_s)
-        if not await goes_on():
-            outcome.left.append("repair was switched off before its writer was fenced")
-            return outcome
-        again = await self._repair.repair(ledger_id, scope)
-        again.add(outcome)
-        if not again.open_lost:
-            return again
-        return await self._recovered(ledger_id, scope, again)
+        waited: set[BookieId] = set()
+        while outcome.open_lost and not self._skip_open:
+            if not await self._has_spare(ledger_id, scope, outcome.open_lost):
+                # Fencing would end the writer and gain nothing: with its ack quorum it goes on.
+                where = " in a rack that placement allows" if self._ledgers.placement().enforce else ""
+                outcome.left.append(f"no bookie is left{where} to replace {', '.join(outcome.open_lost)}")
+                break
+            if waited.intersection(outcome.open_lost):
+                return await self._recovered(ledger_id, scope, outcome)
+            waited = set(outcome.open_lost)
+            async with slot.lent():
+                await asyncio.sleep(self._config.open_ledger_grace_s)
+            if not await goes_on():
+                outcome.left.append("repair was switched off before its writer was fenced")
+                break
+            again = await self._repair.repair(ledger_id, scope)
+            again.add(outcome)
+            outcome = again
+        return outcome
 
     async def _recovered(self, ledger_id: LedgerId, scope: Scope, so_far: LedgerOutcome) -> LedgerOutcome:
         """Fence the writer and close the ledger, so that its last fragment can be repaired as well."""
@@ -259,6 +266,10 @@ class LockedRepair:
             )
             for member in held
         )
+
+    async def _members(self, ledger_id: LedgerId) -> frozenset[BookieId]:
+        metadata = await self._read(ledger_id)
+        return frozenset() if metadata is None else frozenset(metadata.members())
 
     async def _read(self, ledger_id: LedgerId) -> LedgerMetadata | None:
         try:

@@ -16,9 +16,16 @@ from dlog.testing.checks.copies import audit
 from dlog.testing.disk.timing import DiskTiming
 from ledger.client import LedgerClient
 from ledger.config import Visibility
-from ledger.errors import LogStoreError, NotEnoughBookiesError
+from ledger.errors import (
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+    NotEnoughBookiesError,
+)
 from ledger.inspection.copy_audit import SILENCE_S
-from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes
+from ledger.metadata.format.repair import shown_mark
+from ledger.metadata.repair_store import UnderReplicated
+from ledger.model import BookieId, EntryId, LedgerId, QuorumSizes, Versioned
 from ledger.repair.autorecovery import run_autorecovery
 from ledger.repair.copying.checker import Depth, FragmentChecker, Held
 from ledger.repair.copying.copier import Copied, Copier
@@ -524,6 +531,48 @@ def test_what_a_member_missed_is_copied_to_it_once_it_is_back(end: str, away_s: 
     simulate(main)
 
 
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_a_damaged_mark_is_cleared_only_once_all_copies_are_there(is_open: bool) -> None:
+    """It does not name the bookie that missed what is in the middle of the fragment."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, store = client.ledgers, client.ledgers.store.repair
+            handle = await ledgers.create(THREE_OF_THREE, visibility=Visibility.FAST)
+            await handle.add(b"first")
+            cluster.kill_bookie(0)
+            for number in range(20):
+                await handle.add(b"missed %d" % number)
+            await cluster.restart_bookie(0)
+            while handle.failed_members:  # noqa: ASYNC110 -- it is taken back when it is registered
+                await asyncio.sleep(0.1)
+            await handle.add(b"last")
+            await asyncio.sleep(20)
+            ledger_id = handle.ledger_id
+            if not is_open:
+                await handle.close()
+                assert await copies(ledgers, ledger_id) != []
+            read_mark = store.read_mark
+
+            async def damaged(ledger_id: LedgerId) -> Versioned[UnderReplicated]:
+                found = await read_mark(ledger_id)
+                return Versioned(shown_mark(ledger_id, b"\xff"), found.version)
+
+            store.read_mark = damaged  # type: ignore[method-assign]
+            locked = LockedRepair(ledgers, QUICK, "worker")
+            if is_open:
+                early = await locked.of_mark(ledger_id)
+                assert early is not None and not early.complete and not await unmarked(ledgers)
+                await handle.close()
+            outcome = await locked.of_mark(ledger_id)
+            await locked.close()
+            assert outcome is not None and outcome.complete, outcome
+            assert await unmarked(ledgers)
+            assert await copies(ledgers, ledger_id) == []
+
+    simulate(main)
+
+
 def test_a_member_that_took_copies_and_does_not_answer_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It acknowledged them, so nothing shows that it lacks any; a spare bookie is there."""
     held, copy = FragmentChecker.held, Copier.copy
@@ -731,6 +780,45 @@ def test_a_bookie_that_is_started_while_it_is_decommissioned_keeps_its_cookie(at
             assert (await store.read_cookie(bookie_id)).value == cookie
             cluster.kill_bookie(number)
             await cluster.restart_bookie(number)
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("lost", ["answer to the removal", "look after it"])
+def test_a_bookie_keeps_its_cookie_if_it_is_not_known_whether_it_was_started(lost: str) -> None:
+    """It has read the cookie before that was removed, and nothing else would write it back."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, store = client.ledgers, client.ledgers.store
+            number = await member(cluster, ledgers, await written(ledgers))
+            bookie_id = cluster.bookies[number].bookie_id
+            cookie = (await store.read_cookie(bookie_id)).value
+            cluster.kill_bookie(number)
+            await unregistered(ledgers, bookie_id)
+            remove, bookies = store.remove_cookie, store.bookies
+
+            async def registered() -> bool:
+                return (await bookies()).find(bookie_id) is not None
+
+            async def fails_once() -> Any:
+                store.bookies = bookies  # type: ignore[method-assign]
+                raise MetadataUnavailableError("the store is away")
+
+            async def while_it_starts(*args: Any) -> None:
+                await cluster.restart_bookie(number)
+                await until(registered)
+                await remove(*args)
+                if lost == "answer to the removal":
+                    raise MetadataOutcomeUnknownError("the answer was lost")
+                store.bookies = fails_once  # type: ignore[method-assign]
+
+            store.remove_cookie = while_it_starts  # type: ignore[method-assign,assignment]
+            draining = Draining(ledgers, bookie_id, QUICK)
+            with pytest.raises(LogStoreError):
+                await draining.decommission()
+            await draining.close()
+            assert (await store.read_cookie(bookie_id)).value == cookie
 
     simulate(main, config=FOUR)
 
