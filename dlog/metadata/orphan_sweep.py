@@ -28,6 +28,7 @@ from ledger.errors import (
     LedgerRecoveryError,
     NotEnoughBookiesError,
     ReadError,
+    UnauthorizedError,
 )
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
@@ -77,6 +78,7 @@ class OrphanSweep:
                 LedgerRecoveryError,
                 NotEnoughBookiesError,
                 ReadError,
+                UnauthorizedError,
             ) as error:
                 _log.warning("ledger %d is left alone: %s", ledger_id, error)
         return deleted

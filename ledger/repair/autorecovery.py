@@ -38,8 +38,8 @@ async def run_autorecovery(
     ledgers = LedgerClient(
         store, config=LedgerClientConfig(placement=config.placement), environment=environment
     )
-    await ledgers.start()
     try:
+        await ledgers.start()
         name = process_name(environment)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(Auditor(ledgers, config, name).run())

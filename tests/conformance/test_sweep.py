@@ -14,6 +14,8 @@ from dlog.metadata.log_ref import LogRef
 from dlog.model import LogName, PageRef, PendingDelete, SinkMark
 from ledger.metadata.store import MetadataStore
 from ledger.model import EntryId, LedgerId, LedgerMetadata
+from ledger.reading.read_handle import ReadHandle
+from ledger.refusal import unauthorized
 from tests.helpers.log.records import ALICE, listed
 from tests.helpers.metadata.drivers import B1, B2, B3, Driver, bookie, new_metadata, on_loop
 
@@ -127,6 +129,26 @@ async def test_an_orphan_goes_only_if_it_is_empty(driver: Driver) -> None:
         assert await kept(store) == {full}
         record = (await own.describe("orders")).record
         assert record.last_ledger_id == newer, "none of them can be listed any more"
+
+
+@on_loop
+async def test_an_orphan_whose_bookies_refuse_its_password_does_not_keep_the_others(driver: Driver) -> None:
+    store = await cluster(driver)
+    async with client(driver) as own:
+        await own.create("orders")
+        ref = await own.logs.find(own.name("orders"))
+        refused = await made(store, closed_at(-1, tags_of(ref)))
+        empty = await made(store, closed_at(-1, tags_of(ref)))
+        recover = own.ledgers.open_with_recovery
+
+        async def refuses(ledger_id: LedgerId, password: bytes = b"") -> ReadHandle:
+            if ledger_id == refused:
+                raise unauthorized(B1, ledger_id)
+            return await recover(ledger_id, password)
+
+        own.ledgers.open_with_recovery = refuses  # type: ignore[method-assign,assignment]
+        assert await own.admin.sweep(age_s=-1) == [empty]
+        assert await kept(store) == {refused}
 
 
 @on_loop
