@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
+from ledger.metadata.errors import MetadataStoreDamagedError
 from ledger.metadata.sqlite.transaction import SqliteTransaction
 from ledger.metadata.store import Watch
 
 Seen = tuple[object, ...]
-_UNKNOWN = object()
+_UNKNOWN, _DAMAGED = object(), object()
 
 URGENT_INTERVAL_S = 0.005
 """While somebody waits for a change. A look takes 6 us; waking up for it 200 times a second some 2 % of a core."""
@@ -111,8 +112,18 @@ class WatchTable:
 
 
 def _look(watcher: Watcher, tx: SqliteTransaction) -> bool:
-    """Take in the present state; whether it differs from what was seen before."""
+    """Take in the present state; whether it differs from what was seen before. Damage is a state: reads report it, and
+    other watches go on.
+    """
     before = watcher.seen, watcher.sessions
+    try:
+        _take_in(watcher, tx)
+    except MetadataStoreDamagedError:
+        watcher.seen, watcher.sessions = (_DAMAGED,), frozenset()
+    return (watcher.seen, watcher.sessions) != before
+
+
+def _take_in(watcher: Watcher, tx: SqliteTransaction) -> None:
     if watcher.is_range:
         nodes = tx.nodes(watcher.key)
         sessions = {node.session for _, node in nodes if node.session is not None}
@@ -121,4 +132,3 @@ def _look(watcher: Watcher, tx: SqliteTransaction) -> bool:
     else:
         node = tx.get(watcher.key)
         watcher.seen = () if node is None else (node.version,)
-    return (watcher.seen, watcher.sessions) != before

@@ -309,3 +309,38 @@ def test_a_watch_that_was_set_while_the_file_was_locked_sees_a_removal(
     assert watcher in engine.poll()
     assert engine.poll() == []
     other.close()
+
+
+def test_a_damaged_value_does_not_silence_the_watches_on_others(engine: SqliteEngine, tmp_path: Path) -> None:
+    """One bookie's registration that was edited by hand, for example: what is below it cannot be read, all else can."""
+    one(engine, Kind.READ, read)
+    loop = asyncio.new_event_loop()
+    watchers = [
+        Watcher(loop, lambda: None, "records/a"),
+        Watcher(loop, lambda: None, "bookies/", is_range=True),
+        Watcher(loop, lambda: None, "repair/votes/", is_range=True),
+    ]
+    damaged_key = Watcher(loop, lambda: None, "records/damaged")
+    loop.close()
+    for watcher in (*watchers, damaged_key):
+        engine.add_watch(watcher)
+    engine.poll()
+    other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    other.execute("BEGIN")
+    other.execute("INSERT INTO nodes VALUES ('bookies/writable/b', 0, 'text', NULL)")
+    other.execute("INSERT INTO nodes VALUES ('repair/votes/1', 0, x'00', NULL)")
+    other.execute("UPDATE nodes SET version = 1 WHERE key = 'records/a'")
+    other.execute("COMMIT")
+    assert engine.poll() == watchers
+    assert engine.poll() == []
+    assert one(engine, Kind.WRITE, lambda tx: tx.create("bookies/writable/c", b"")), (
+        "a watch refuses no change"
+    )
+    other.execute("DELETE FROM nodes WHERE key = 'bookies/writable/b'")
+    other.close()
+    assert engine.poll() == [watchers[1]]
+    other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    other.execute("INSERT INTO nodes VALUES ('records/damaged', 'text', x'00', NULL)")
+    other.execute("UPDATE nodes SET version = 2 WHERE key = 'records/a'")
+    other.close()
+    assert engine.poll() == [watchers[0], damaged_key]
