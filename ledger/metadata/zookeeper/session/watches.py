@@ -52,8 +52,8 @@ class Watches:
         self._nodes = _Kind(session.watch_node)
         self._children = _Kind(session.watch_children)
         self._in_place: set[str] = set()
-        """Nodes that were missing when their children were to be watched. Their coming is told to all who watch these,
-        also while another request for the children is under way."""
+        """Nodes that were missing when their children were to be watched. Their coming is reported to all who watch
+        these, also while another request for the children is under way."""
         session.listeners.node_event.append(self._on_event)
         session.listeners.connected.append(self._on_connected)
 
