@@ -189,6 +189,12 @@ class Disk(Protocol):
         self.remove(path)
         return _nothing_to_free
 
+    @property
+    def frees_much(self) -> bool:
+        """Whether so much space of files that `remove_large` has removed is yet to come back that those who can wait
+        should remove no more of them now. From any thread; does not block."""
+        return False
+
     def remove_tree(self, directory: Path) -> None:
         """Remove the directory and everything in it. Links in it are removed, not followed."""
 

@@ -2,6 +2,8 @@
 
 A file system frees a file with the last name or descriptor of it, and the syncs of other files wait for that: some 9 ms
 with a file of 32 MiB on ext4, and half a millisecond with one of these steps.
+
+Each file that waits for it takes a descriptor, and a bookie removes files faster than their space comes back.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from queue import SimpleQueue
 STEP_BYTES = 1024 * 1024
 PAUSE_S = 0.002
 """Between two steps: with it space comes back at some 400 MB/s, faster than bookies fill it."""
+WAITING_MAX = 32
+"""Files that may wait; one more is freed all at one time, without a descriptor."""
 
 
 class FreedSpace:
@@ -22,6 +26,11 @@ class FreedSpace:
         self._descriptors: SimpleQueue[int] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Files."""
+        return self._descriptors.qsize()
 
     def add(self, descriptor: int) -> None:
         """Free the file, unless it has another name still, and close it, soon after this call. From any thread."""

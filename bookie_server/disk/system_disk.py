@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from bookie_server.disk.disk import Disk, DiskFile, DiskLock, DiskWorker, Done, T
-from bookie_server.disk.freed_space import FreedSpace
+from bookie_server.disk.freed_space import WAITING_MAX, FreedSpace
 from bookie_server.disk.rocksdb_store import KeyValues, open_key_values
 from bookie_server.disk.uncached_pages import PIECE_BYTES, Buffer, PartsReader, page_buffer, pages_within
 from bookie_server.errors import (
@@ -357,7 +357,13 @@ class SystemDisk(Disk):
         with _translated("remove", path):
             path.unlink(missing_ok=True)
 
+    @property
+    def frees_much(self) -> bool:
+        return 2 * self._freed_space.waiting > WAITING_MAX
+
     def remove_large(self, path: Path) -> Callable[[], None]:
+        if self._freed_space.waiting >= WAITING_MAX:
+            return super().remove_large(path)
         try:
             file = self._open("open", path, os.O_WRONLY)
         except (DiskFailedError, TooManyFilesError):

@@ -11,6 +11,7 @@ import resource
 from dataclasses import replace
 
 from bookie_server.config import Limits
+from bookie_server.disk.freed_space import WAITING_MAX
 from bookie_server.disk.rocksdb_store import OPEN_FILES_MAX
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import OPEN_LOGS_MAX
@@ -40,7 +41,7 @@ def raise_descriptor_limit() -> int:
 def reserved_descriptors(storage: StorageConfig) -> int:
     """What has to be left for everything but admitted connections."""
     readers = (storage.read_worker_count + 1) * (OPEN_LOGS_MAX + 1)
-    return readers + OPEN_FILES_MAX + _OTHER_FILES + BACKLOG
+    return readers + OPEN_FILES_MAX + WAITING_MAX + _OTHER_FILES + BACKLOG
 
 
 def limits_within(limits: Limits, storage: StorageConfig, descriptors_max: int) -> Limits:

@@ -29,6 +29,9 @@ from bookie_server.storage.start.opening import Parts
 from ledger.buggify import buggify
 from ledger.errors import LogStoreError
 
+_FREEING_S = 0.05
+"""Between two looks whether the space of removed files is back: each takes a descriptor until then."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
@@ -327,12 +330,22 @@ class StorageMaintenance:
                 return 0
             before = self.logs_removed
             for log_id in await self._storage_worker.run(self._dead_logs, self._on_error):
+                if not await self._space_is_back():
+                    break
                 if await self._last_look.keeps_nothing(log_id) and not self._all_files_stay():
                     remove = partial(self._remove_log, log_id)
                     removed = await self._storage_worker.run(remove, self._on_error)
                     self.logs_removed += removed
                 await self._free_removed()
             return self.logs_removed - before
+
+    async def _space_is_back(self) -> bool:
+        """Wait until most space of removed files is; False if all files stay."""
+        while not self._all_files_stay():
+            if not self._parts.disk.frees_much:
+                return True
+            await asyncio.sleep(_FREEING_S)
+        return False
 
     async def _free_removed(self) -> None:
         removed = list(self._removed)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bookie_server.disk.freed_space import STEP_BYTES
+from bookie_server.disk.freed_space import STEP_BYTES, WAITING_MAX
 from bookie_server.disk.system_disk import SystemDisk, SystemWorker
 from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
 from tests.helpers.bookie.open_files import removed_and_open
@@ -120,6 +120,22 @@ def test_the_space_of_a_large_file_comes_back_in_steps_once_nobody_reads_it(
     assert sizes == [2 * STEP_BYTES - 5, STEP_BYTES - 5, 0]
     file.close()
     eventually(lambda: not removed_and_open(tmp_path))
+
+
+def test_files_that_wait_for_their_space_take_few_descriptors(tmp_path: Path) -> None:
+    """A bookie from which a large log was deleted removes thousands of files."""
+    disk, paths = SystemDisk(), [tmp_path / str(number) for number in range(3 * WAITING_MAX)]
+    for path in paths:
+        file = disk.create(path)
+        file.preallocate(0, 32 * STEP_BYTES)
+        file.close()
+    for path in paths:
+        disk.remove_large(path)()
+        assert not path.exists()
+        assert len(removed_and_open(tmp_path)) <= WAITING_MAX + 1
+    assert disk.frees_much
+    eventually(lambda: not removed_and_open(tmp_path))
+    assert not disk.frees_much
 
 
 def test_a_file_with_another_name_keeps_its_bytes_when_one_is_removed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFullError, StorageError, TooManyFilesError
 from bookie_server.storage.background.last_look import LastLook
 from bookie_server.storage.index import Index
@@ -200,3 +201,51 @@ async def test_what_was_looked_through_is_removed_before_the_next_file_is(
     monkeypatch.setattr(LastLook, "keeps_nothing", keeps_nothing)
     assert await storage.remove_dead_logs() == len(files) == looked > 2
     await storage.close()
+
+
+def entry_log_count(home: Path) -> int:
+    return len(list((home / "ledgers" / "entry-logs").iterdir()))
+
+
+def test_no_more_files_are_removed_while_much_space_is_yet_to_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def frees_much(_disk: SystemDisk) -> bool:
+        seen.append(entry_log_count(tmp_path))
+        return len(seen) < 4
+
+    async def main() -> None:
+        storage = await with_garbage(tmp_path)
+        await durable(partial(storage.delete_ledger, 2))
+        await storage.checkpoint()
+        before = entry_log_count(tmp_path)
+        monkeypatch.setattr(SystemDisk, "frees_much", property(frees_much))
+        assert await storage.remove_dead_logs() == before - entry_log_count(tmp_path) > 0
+        assert seen[:4] == [before] * 4
+        await storage.close()
+
+    run(main)
+
+
+def test_a_stop_does_not_wait_for_space_that_is_yet_to_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        storage = await with_garbage(tmp_path)
+        await durable(partial(storage.delete_ledger, 2))
+        await storage.checkpoint()
+        waits = asyncio.Event()
+
+        def frees_much(_disk: SystemDisk) -> bool:
+            waits.set()
+            return True
+
+        monkeypatch.setattr(SystemDisk, "frees_much", property(frees_much))
+        removing = asyncio.create_task(storage.remove_dead_logs())
+        await waits.wait()
+        await storage.close()
+        assert await removing == 0
+
+    run(main)
