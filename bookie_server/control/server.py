@@ -78,7 +78,8 @@ class ControlSocket:
             each.cancel()
         if self._connections:
             await asyncio.wait(self._connections)
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that has failed it stays, as that of a process that was killed
+            self._path.unlink(missing_ok=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

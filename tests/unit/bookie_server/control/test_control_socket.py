@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -68,6 +69,20 @@ def config(tmp_path: Path) -> StorageConfig:
 
 async def ask(config: StorageConfig, request: Request) -> Any:
     return await asyncio.to_thread(ask_running, config, request)
+
+
+async def test_a_directory_in_which_nothing_can_be_removed_does_not_keep_a_bookie_from_stopping(
+    config: StorageConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an error of the file system, which then can only be read."""
+    control = await ControlSocket.open(config.ledger_directory, echo)
+
+    def unlink(self: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    await control.close()
+    assert await ask(config, SPACE) is None, "the socket that stays is of no process"
 
 
 async def test_a_running_bookie_is_asked(config: StorageConfig) -> None:
