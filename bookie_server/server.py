@@ -28,7 +28,7 @@ from bookie_server.address import await_no_other, require_unknown
 from bookie_server.config import BookieConfig
 from bookie_server.cookie import keep_in_store, own_cookie, prove_identity
 from bookie_server.disk.directory_lock import lock_directories
-from bookie_server.disk.disk import Disk
+from bookie_server.disk.disk import Disk, DiskLock
 from bookie_server.disk.disk_watch import follow_disks, writability_of
 from bookie_server.disk.durable import until_durable
 from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
@@ -203,9 +203,10 @@ class BookieServer:
             ) from error
 
     async def _lock_directories(self) -> None:
-        locks = await self._on_disk(lambda: lock_directories(self._disk, self._config.storage))
-        for each in locks:
-            self._stack.callback(each.release)
+        locks: list[DiskLock] = []
+        # Before the job: it goes on when a start is cancelled, and what it locks then must be released, too.
+        self._stack.callback(_release, locks)
+        await self._on_disk(lambda: locks.extend(lock_directories(self._disk, self._config.storage)))
 
     async def _bind(self) -> asyncio.Server:
         directory = self._config.storage.ledger_directory
@@ -362,6 +363,11 @@ def _report_missing(files: Sequence[Path], config: StorageConfig, *, scrubs: boo
         logger.error(MISSING_FILE, missing, marking)
     if len(files) > _NAMED_MAX:
         logger.error(MORE_MISSING_FILES, len(files) - _NAMED_MAX)
+
+
+def _release(locks: Sequence[DiskLock]) -> None:
+    for each in locks:
+        each.release()
 
 
 async def _close_listener(listener: asyncio.Server) -> None:

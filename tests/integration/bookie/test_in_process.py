@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from bookie_server.config_file import make_config
+from bookie_server.disk.disk import DiskLock
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import (
     AddressTakenError,
@@ -120,6 +122,38 @@ def test_it_serves_and_stops_without_leaving_tasks_or_registration(tmp_path: Pat
             await writer.wait_closed()
             assert (await store.bookies()).find(server.bookie_id) is None
             assert asyncio.all_tasks() == before
+
+    asyncio.run(scenario())
+
+
+class WaitsToLock(SystemDisk):
+    """Takes no lock before `goes_on` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.goes_on = threading.Event()
+
+    def lock(self, path: Path) -> DiskLock:
+        self.asked.set()
+        self.goes_on.wait(30)
+        return super().lock(path)
+
+
+def test_a_start_that_is_cancelled_while_it_locks_its_directories_releases_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster("cancelled") as store:
+            again, disk = server_on(tmp_path, store), WaitsToLock()
+            cancelled = BookieServer(again._config, store, disk, SystemEnvironment())
+            starting = asyncio.create_task(cancelled.start())
+            await asyncio.to_thread(disk.asked.wait, 30)
+            starting.cancel()
+            await asyncio.sleep(0)  # the task has noticed
+            disk.goes_on.set()
+            await asyncio.wait([starting])
+            assert starting.cancelled()
+            await again.start()
+            await again.stop()
 
     asyncio.run(scenario())
 
