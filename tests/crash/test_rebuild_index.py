@@ -29,7 +29,7 @@ from dlog.testing.disk.effects import Effect
 from dlog.testing.disk.image import DiskImage
 from ledger.errors import CorruptionError, LogStoreError
 from ledger.wire.status import Status
-from tests.helpers.bookie.storage import KEY, copy_as_after_kill, open_storage, small_config
+from tests.helpers.bookie.storage import KEY, add, copy_as_after_kill, open_storage, small_config
 from tests.helpers.crash.recorded_storage import LARGE_FROM, Asked, Ledgers, RecordedStorage, check, copy_of
 from tests.helpers.crash.scenarios import HOME, SCENARIOS, SETTINGS, Scenario, everything, garbage, opened
 from tests.helpers.simulation.disk import new_disk, run
@@ -322,6 +322,29 @@ def test_without_the_state_log_nothing_is_unfenced_or_denied(
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_a_bookie_goes_on_with_a_rebuilt_index_where_entry_logs_may_have_any_size(tmp_path: Path) -> None:
+    """The end of a log that is not known stands for a full log, also next to the largest setting there is."""
+    settings = SETTINGS | {"entry_log_bytes_max": 2**63 - 1}
+
+    async def first() -> None:
+        storage = await open_storage(tmp_path, **settings)
+        await add(storage, storage.create_ledger(1, KEY), range(5))
+        await storage.close()
+
+    async def again() -> None:
+        storage = await open_storage(tmp_path, **settings)
+        state = storage.ledger(1)
+        assert state is not None
+        await add(storage, state, range(5, 8))
+        await storage.close()
+        assert storage.failed is None
+
+    asyncio.run(first())
+    small_config(tmp_path).ledger_directory.joinpath("ledger-states").unlink()
+    assert rebuild(tmp_path).lost
+    asyncio.run(again())
 
 
 @pytest.mark.parametrize("noted_by", ["this build", "an earlier one"])

@@ -38,7 +38,7 @@ from bookie_server.storage.entry_logs.format import (
     file_name,
     require_known_version,
 )
-from bookie_server.storage.index import Interval, LogEnd
+from bookie_server.storage.index import LOG_FULL, Interval, LogEnd
 from bookie_server.storage.segments.log_files import all_log_ids, path_of
 from bookie_server.storage.segments.places import is_segment, segment_header
 from bookie_server.storage.storage_paths import StoragePaths
@@ -111,7 +111,9 @@ class EntryLogWriter:
 
     @property
     def _is_ended(self) -> bool:
-        return self.end.offset >= self._log_bytes_max or self.end.log_id == self._closed_id
+        # Whatever the setting allows: LOG_FULL is no place to write to.
+        bytes_max = min(self._log_bytes_max, LOG_FULL)
+        return self.end.offset >= bytes_max or self.end.log_id == self._closed_id
 
     def _reopened(self) -> DiskFile | None:
         path = path_of(self._disk, self._paths, self.end.log_id)
