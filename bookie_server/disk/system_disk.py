@@ -376,16 +376,19 @@ class SystemDisk(Disk):
         return partial(self._freed_space.add, file.fileno())
 
     def lock(self, path: Path) -> DiskLock:
-        file = self._open("lock", path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise DirectoryInUseError(
-                f"{path.parent} is used by another process: stop that bookie or command first",
-                path=path.parent,
-            ) from error
-        return SystemLock(file)
+        while True:
+            file = self._open("lock", path, os.O_RDWR | os.O_CREAT)
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.close()
+                raise DirectoryInUseError(
+                    f"{path.parent} is used by another process: stop that bookie or command first",
+                    path=path.parent,
+                ) from error
+            if os.fstat(file.fileno()).st_nlink:
+                return SystemLock(file)
+            file.close()  # its last holder has removed it: others would lock another file
 
     def remove_tree(self, directory: Path) -> None:
         with _translated("remove", directory):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bookie_server.control.messages import SOCKET_NAME
 from bookie_server.cookie import COOKIE_FILE, START_UP_FILES, read_cookie, roles, stored_names
+from bookie_server.disk.directory_lock import LOCK_FILE
 from bookie_server.disk.disk import Disk
 from bookie_server.errors import BookieInUseError, CookieMismatchError
 from bookie_server.journal.files import NEXT_FILE, SPARE_FILE
@@ -103,6 +104,7 @@ async def give_up(
         with suppress(RecordNotFoundError):  # an earlier format came so far
             await store.remove_cookie(bookie_id, (await store.read_cookie(bookie_id)).version)
     paths = StoragePaths.of(config)
+    # Last the one with the index: its lock keeps bookies from all of them.
     more = [left for each in paths.more for left in _empty(disk, each, _is_of_ledgers)]
     return [*_empty(disk, paths.journal, _is_of_journal), *more, *_empty(disk, paths.ledgers, _is_of_ledgers)]
 
@@ -114,18 +116,22 @@ def named(names: Sequence[str]) -> str:
 
 
 def _empty(disk: Disk, directory: Path, is_ours: Callable[[str], bool]) -> list[Path]:
-    """Delete what is ours, the cookie last; the rest."""
+    """Delete what is ours, the cookie and then the lock last; the rest.
+
+    Without the file another process could take the lock, and begin as a bookie there.
+    """
     if not disk.exists(directory):
         return []
     names = disk.list(directory)
     for name in filter(is_ours, names):
-        if name != COOKIE_FILE:
+        if name not in (COOKIE_FILE, LOCK_FILE):
             path = directory / name
             disk.remove_tree(path)
             disk.remove(path)
     disk.sync_directory(directory)
     disk.remove(directory / COOKIE_FILE)
     disk.sync_directory(directory)
+    disk.remove(directory / LOCK_FILE)
     return [directory / name for name in sorted(names) if not is_ours(name)]
 
 

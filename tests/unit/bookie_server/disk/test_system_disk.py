@@ -14,7 +14,12 @@ import pytest
 
 from bookie_server.disk.freed_space import STEP_BYTES, WAITING_MAX
 from bookie_server.disk.system_disk import SystemDisk, SystemWorker
-from bookie_server.errors import DiskFailedError, StorageClosedError, StorageInUseError
+from bookie_server.errors import (
+    DirectoryInUseError,
+    DiskFailedError,
+    StorageClosedError,
+    StorageInUseError,
+)
 from tests.helpers.bookie.open_files import removed_and_open
 from tests.helpers.bookie.storage import open_storage
 from tests.helpers.processes.bookie import eventually
@@ -328,3 +333,23 @@ async def test_a_close_that_is_cancelled_ends_the_thread_without_an_error() -> N
     await asyncio.to_thread(worker._thread.join, 10)
     await asyncio.sleep(0)
     assert not worker._thread.is_alive() and reported == []
+
+
+def test_a_lock_is_that_of_the_file_that_has_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has opened the file before its holder removes it, and locks it after that."""
+    disk, path = SystemDisk(), tmp_path / "lock"
+    holders, take = [disk.lock(path)], fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        if holders:
+            path.unlink()
+            holders.pop().release()
+        take(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    lock = disk.lock(path)
+    with pytest.raises(DirectoryInUseError):
+        disk.lock(path)
+    lock.release()
