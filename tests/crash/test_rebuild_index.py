@@ -464,6 +464,32 @@ def test_a_rebuild_cut_off_at_any_effect_can_be_repeated(scenario: Scenario) -> 
             raise
 
 
+def test_a_rebuild_after_one_that_was_cut_off_within_the_exchange_may_be_cut_off_too() -> None:
+    """There is no index then but the new one, and a start in between holds everything."""
+    disk, recorded = new_disk(), Ledgers()
+    run(_lived(disk, everything, recorded))
+    between: list[DiskImage] = []
+    disk.watch_effects(lambda _effect: between.extend(disk.legal_images(1, Random(1))))
+    rebuild_on(disk)
+    disk.watch_effects(None)
+    between = [each for each in between if not new_disk(image=each).exists(HOME / "ledgers" / "index")]
+    assert between
+    images: list[tuple[Effect, DiskImage]] = []
+    choose = Random(2)
+    for image in between:
+        disk = new_disk(image=image)
+        disk.watch_effects(
+            lambda effect, disk=disk: images.extend((effect, each) for each in disk.legal_images(2, choose))
+        )
+        rebuild_on(disk)
+    for number, (effect, image) in enumerate(images):
+        try:
+            run(_boot(new_disk(number, image=image), recorded))
+        except (LogStoreError, AssertionError) as error:
+            error.add_note(f"power cut before {effect}; {'; '.join(image.changes)}")
+            raise
+
+
 @pytest.mark.parametrize("scenario", [everything, garbage], ids=lambda scenario: str(scenario.__name__))
 def test_a_rebuild_of_a_running_bookie_cut_off_at_any_effect(scenario: Scenario) -> None:
     """A start after it holds everything, and a rebuild after it finds everything."""

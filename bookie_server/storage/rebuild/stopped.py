@@ -39,7 +39,7 @@ from bookie_server.storage.rebuild.new_index import (
 )
 from bookie_server.storage.segments.log_files import log_ids
 from bookie_server.storage.segments.places import is_segment, journal_file_id, segment_id
-from bookie_server.storage.start.index_directories import put_in_place, remove_old
+from bookie_server.storage.start.index_directories import finish_exchange, put_in_place, remove_old
 from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import LogStoreError
@@ -51,9 +51,10 @@ def rebuild_index(disk: Disk, config: StorageConfig, report: Report) -> Rebuilt:
     IndexDamagedError: the log mark is missing or damaged. StorageError: the new index did not prove right; the old
     one is as it was. DiskFullError, DiskFailedError.
     """
+    paths = StoragePaths.of(config)
+    finish_exchange(disk, paths)
     rebuild = _Rebuild(disk, config, report)
     rebuild.make()
-    paths = StoragePaths.of(config)
     put_in_place(disk, paths)
     remove_old(disk, paths)
     return rebuild.result

@@ -32,12 +32,20 @@ def open_index(disk: Disk, paths: StoragePaths) -> Index:
     return Index(disk.open_key_values(paths.index), paths.index)
 
 
+def finish_exchange(disk: Disk, paths: StoragePaths) -> None:
+    """If a crash has cut `put_in_place` off between its steps, take the last one: the new index is `index`, durably.
+
+    Before anything else is made of the new one: a rebuild begins by removing it.
+    """
+    if not disk.exists(paths.index) and disk.exists(paths.old_index) and disk.exists(paths.new_index):
+        disk.rename_durably(paths.new_index, paths.index)
+
+
 def _settle(disk: Disk, paths: StoragePaths) -> None:
     """Finish what a crash has cut off, and remove what it has left."""
+    finish_exchange(disk, paths)
     if not disk.exists(paths.index):
-        if not (disk.exists(paths.old_index) and disk.exists(paths.new_index)):
-            return
-        disk.rename_durably(paths.new_index, paths.index)
+        return
     for directory in (paths.new_index, paths.old_index):
         if disk.exists(directory):
             disk.remove_tree(directory)
