@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from bookie_server.disk.disk import Disk, DiskWorker
-from bookie_server.errors import BlockDamagedError, StorageError
+from bookie_server.errors import BlockDamagedError, StorageClosedError, StorageError
 from bookie_server.storage.block_cache import BlockCache
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
@@ -23,6 +24,7 @@ from bookie_server.storage.index import Index, Interval
 from bookie_server.storage.ranges import Range, dense_ranges
 from bookie_server.storage.storage_paths import StoragePaths
 from ledger.buggify import buggify
+from ledger.errors import LogStoreError
 
 T = TypeVar("T")
 
@@ -156,6 +158,13 @@ class EntryReader:
         # The loop's own lane serves the rare lookups that must not let other requests in between.
         self._own = _Lane(self._lanes[0].worker, index, EntryLogReader(disk, paths))
         self._next_expected: OrderedDict[int, int] = OrderedDict()
+        self.on_breakdown: Callable[[LogStoreError], None] = lambda _: None
+        """Called on the loop when a worker has met what is no error of a read, and so has ended: no later read of its
+        ledgers could be answered."""
+
+    def _on_error(self, error: LogStoreError) -> None:
+        if not isinstance(error, StorageError):
+            self.on_breakdown(error)
 
     def cached_block(self, ledger_id: int, entry_id: int) -> Block | None:
         return self._cache.block(ledger_id, entry_id)
@@ -165,13 +174,13 @@ class EntryReader:
         lane = self._lanes[ledger_id % len(self._lanes)]
         sequential = sequential or self._next_expected.get(ledger_id) == entry_id
         ahead_bytes = self._ahead_bytes if sequential else 0
-        blocks = await lane.worker.run(lambda: lane.load(ledger_id, entry_id, ahead_bytes))
+        blocks = await lane.worker.run(lambda: lane.load(ledger_id, entry_id, ahead_bytes), self._on_error)
         return self._keep(ledger_id, blocks)
 
     async def ranges(self, ledger_id: int) -> list[Range]:
         """Ranges of the ledger's entries in entry logs, ascending. StorageError."""
         lane = self._lanes[ledger_id % len(self._lanes)]
-        return await lane.worker.run(lambda: lane.ranges(ledger_id))
+        return await lane.worker.run(lambda: lane.ranges(ledger_id), self._on_error)
 
     def load_in_place(self, ledger_id: int, entry_id: int) -> Block | None:
         """As `load`, on the calling thread, for lookups that must not let other requests in between."""
@@ -216,6 +225,7 @@ class EntryReader:
 
     async def close(self) -> None:
         for lane in self._lanes:
-            await lane.worker.run(lane.close)
+            with suppress(StorageClosedError):  # one that broke down has left its files open
+                await lane.worker.run(lane.close)
             await lane.worker.close()
         self._own.close()

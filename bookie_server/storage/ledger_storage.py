@@ -105,6 +105,7 @@ class LedgerStorage(StorageReads):
         self._storage_worker = storage_worker
         self._journal_worker = disk.worker("journal")
         reader = EntryReader(disk, parts.index, parts.paths, config)
+        reader.on_breakdown = self._fail
         super().__init__(parts.states, parts.caches, reader)
         self._keyless: set[int] = set()
         self._entries_added = self._ledgers_deleted = 0

@@ -4,7 +4,7 @@ import asyncio
 import pkgutil
 import struct
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from bookie_server.disk.durable import OnDurable
-from bookie_server.errors import EntryConflictError, StorageClosedError
+from bookie_server.errors import DiskFailedError, EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
+from bookie_server.storage.entry_logs.entry_log import EntryLogReader
+from bookie_server.storage.entry_logs.format import Block
+from bookie_server.storage.index import Interval
 from bookie_server.storage.ledger_storage import LedgerStorage
 from tests.helpers.bookie.open_files import removed_and_open
 from tests.helpers.bookie.storage import (
@@ -632,6 +635,33 @@ def test_an_entry_after_the_last_one_is_absent_whatever_is_in_memory(tmp_path: P
         assert await storage.read(found, 4) is None
         assert len(await storage.read_batch(found, 0, 0, 1 << 20)) == 4
         assert len(await storage.read_batch(found, 2, 10, 1 << 20)) == 2
+        await storage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_reading_worker_that_breaks_down_ends_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for lack of memory: its thread has ended, so no later read could come back either."""
+
+    def read(self: EntryLogReader, ledger_id: int, intervals: Sequence[Interval]) -> list[Block]:
+        raise MemoryError
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path / "bookie", read_cache_bytes_max=0)
+        failures: list[Exception] = []
+        storage.on_failure = failures.append
+        state = storage.create_ledger(1, KEY)
+        await add(storage, state, range(3))
+        await storage.checkpoint()
+        with monkeypatch.context() as patched:
+            patched.setattr(EntryLogReader, "read", read)
+            with pytest.raises(DiskFailedError, match="broke down"):
+                await storage.read(state, 1)
+        assert failures == [storage.failed]
+        assert "broke down" in str(storage.failed)
         await storage.close()
 
     asyncio.run(main())
