@@ -82,14 +82,22 @@ def decode_scrub_record(data: bytes) -> ScrubRecord:
             position=_position(fields["position"]),
             last=_pass(fields["last"]),
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return ScrubRecord()
 
 
 def _position(fields: Mapping[str, Any]) -> Position | FilePosition:
     if "log_id" in fields:
-        return FilePosition(int(fields["log_id"]), int(fields["offset"]))
-    return Position(int(fields["ledger_id"]), int(fields["entry_id"]))
+        return FilePosition(_key_part(fields["log_id"]), _key_part(fields["offset"]))
+    return Position(_key_part(fields["ledger_id"]), _key_part(fields["entry_id"]))
+
+
+def _key_part(value: Any) -> int:
+    """ValueError: no key of the index has such a number, so a walk could not begin there."""
+    number = int(value)
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{number} is not in 0..2**64 - 1")
+    return number
 
 
 def _pass(fields: Mapping[str, Any] | None) -> ScrubPass | None:

@@ -77,7 +77,18 @@ def test_a_record_of_an_earlier_build_is_read() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"\xff", b"[1]", encode_scrub_record(RECORD).replace(b'"version": 1', b'"version": 2')],
+    [
+        b"",
+        b"{}",
+        b"\xff",
+        b"[1]",
+        b"[" * 100_000,
+        encode_scrub_record(RECORD).replace(b'"version": 1', b'"version": 2'),
+        encode_scrub_record(RECORD).replace(b'"began_ms": 9', b'"began_ms": 9e999'),
+        encode_scrub_record(RECORD).replace(b'"entry_id": 20', b'"entry_id": -20'),
+        encode_scrub_record(RECORD).replace(b'"ledger_id": 7', b'"ledger_id": 18446744073709551616'),
+        encode_scrub_record(IN_FILES).replace(b'"offset": 512', b'"offset": -512'),
+    ],
 )
 def test_anything_else_is_an_empty_record(content: bytes) -> None:
     assert decode_scrub_record(content) == ScrubRecord()
