@@ -8,6 +8,8 @@ from pathlib import Path
 from ledger.errors import ConfigurationError
 
 MIB = 1024 * 1024
+BLOCK_BYTES_LIMIT = 2**30
+"""As of a frame: the formats of blocks have 32 bits for their bytes."""
 
 POSITIVE = (
     "journal_queue_bytes_max",
@@ -68,7 +70,8 @@ class StorageConfig:
     needs it."""
 
     block_bytes_max: int = 64 * 1024
-    """Entries stored under one index record. A random read costs one block, the index one record a block."""
+    """Entries stored under one index record, at most 1 GiB. A random read costs one block, the index one record a
+    block."""
 
     ledger_states_max: int = 20_000
     """Ledger states kept in memory; the others are in the index."""
@@ -133,6 +136,10 @@ class StorageConfig:
         if self.journal_segment_bytes < 64 * 1024:
             raise ConfigurationError(
                 f"journal_segment_bytes must be at least 65536, got {self.journal_segment_bytes}"
+            )
+        if self.block_bytes_max > BLOCK_BYTES_LIMIT:
+            raise ConfigurationError(
+                f"block_bytes_max must be at most {BLOCK_BYTES_LIMIT}, got {self.block_bytes_max}"
             )
         minor, major = self.minor_compaction_threshold, self.major_compaction_threshold
         if not 0 <= minor <= major <= 1:

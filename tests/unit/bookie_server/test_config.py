@@ -116,6 +116,10 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"storage": {"limbo_on_damage": 1}}, "setting limbo_on_damage must be true or false, got 1"),
         ({"storage": {"write_cache_bytes_max": -5}}, "write_cache_bytes_max must be above 0, got -5"),
         ({"storage": {"reserve_bytes": -1}}, "reserve_bytes must be at least 0, got -1"),
+        (
+            {"storage": {"block_bytes_max": 2**33, "write_cache_bytes_max": 2**34}},
+            "block_bytes_max must be at most 1073741824, got 8589934592",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, object], says: str) -> None:
