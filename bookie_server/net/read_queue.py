@@ -91,6 +91,9 @@ class ReadQueue:
         return bool(self._waiting or self._urgent or self._running)
 
     def submit(self, work: Work, *, urgent: bool = False) -> None:
+        """Dropped if the connection is closed: its fence may become durable after that."""
+        if self._closed:
+            return
         (self._urgent if urgent else self._waiting).append(work)
         self.start_more()
 

@@ -112,6 +112,28 @@ def test_a_closed_connection_gives_its_slots_back_when_its_reads_have_ended() ->
     asyncio.run(scenario())
 
 
+def test_reads_of_a_closed_connection_that_come_late_are_dropped() -> None:
+    """A fencing read comes when its fence is durable. Peers that fence, close and come again would keep all slots."""
+
+    async def scenario() -> None:
+        gate, slots = Gate(), ReadSlots(1)
+        closed, other = queue(slots), queue(slots)
+        other.submit(gate.read("b1"))
+        closed.close(cancel=False)
+        for number in range(URGENT_SLOTS + 5):
+            closed.submit(gate.read(f"late {number}"), urgent=True)
+        other.submit(gate.read("b2"))
+        await settle()
+        assert gate.running == ["b1"]
+        await gate.let_through("b1")
+        assert gate.running == ["b2"]
+        await gate.let_through("b2")
+        assert not closed.busy
+        assert not gate.running
+
+    asyncio.run(scenario())
+
+
 def test_a_bookie_that_stops_waits_for_no_read() -> None:
     async def scenario() -> None:
         gate, slots = Gate(), ReadSlots(1)
