@@ -120,9 +120,8 @@ class ExtentReader:
         bytes its ledger has up to it.
         """
         async with self._opened(extent) as handle:
-            first = extent.first_entry
-            before = await self._bytes_through(handle, first - 1, extent) if first else 0
-            low, size = first - 1, 0
+            before = await self._bytes_before(handle, extent)
+            low, size = extent.first_entry - 1, 0
             high = extent.last_entry
             while low < high:
                 middle = (low + high + 1) // 2
@@ -133,6 +132,10 @@ class ExtentReader:
                     high = middle - 1
             return low, size
 
+    async def _bytes_before(self, handle: ReadHandle, extent: Extent) -> int:
+        first = extent.first_entry
+        return await self._bytes_through(handle, first - 1, extent) if first else 0
+
     async def _bytes_through(self, handle: ReadHandle, entry_id: int, extent: Extent) -> int:
         [entry] = await self._retrying(partial(handle.read, entry_id, entry_id), extent)
         return entry.length
@@ -140,9 +143,14 @@ class ExtentReader:
     async def first_entry_bytes(self, extent: Extent) -> int:
         """Payload bytes of the extent's first entry."""
         async with self._opened(extent) as handle:
-            first = extent.first_entry
-            before = await self._bytes_through(handle, first - 1, extent) if first else 0
-            return await self._bytes_through(handle, first, extent) - before
+            before = await self._bytes_before(handle, extent)
+            return await self._bytes_through(handle, extent.first_entry, extent) - before
+
+    async def bytes_of(self, extent: Extent) -> int:
+        """Payload bytes of the extent's entries. `byte_count` of one that is cut is an estimate."""
+        async with self._opened(extent) as handle:
+            before = await self._bytes_before(handle, extent)
+            return await self._bytes_through(handle, extent.last_entry, extent) - before
 
     async def _entries(self, handle: ReadHandle, extent: Extent) -> AsyncGenerator[Entry, None]:
         async with aclosing(self._fetched(handle, extent)) as fetched:

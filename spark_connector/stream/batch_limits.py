@@ -40,8 +40,14 @@ class BatchLimits:
     async def after_rows(self, pending: Pending, most: int) -> dict[str, MessageId]:
         """The ends of a micro-batch of at most `most` messages, of the logs of which something is read."""
         order = self._order(pending)
-        counts = dict(zip(order, await each([pending[log] for log in order], self._rows_about), strict=True))
-        shares = {log: rows for log, rows in fair_shares(counts, most, order).items() if rows}
+        found = dict(zip(order, await each([pending[log] for log in order], self._rows_about), strict=True))
+        shares = fair_shares({log: rows for log, (rows, _) in found.items()}, most, order)
+        # A log that may have more than was counted gets what no log has asked for.
+        more = [log for log, (_, is_all) in found.items() if not is_all]
+        spare = most - sum(shares.values())
+        for log in more:
+            shares[log] += spare // len(more)
+        shares = {log: rows for log, rows in shares.items() if rows}
 
         async def end(log: str) -> MessageId:
             return (await self._take(pending[log], shares[log]))[0]
@@ -51,7 +57,7 @@ class BatchLimits:
     async def after_bytes(self, pending: Pending, most: int) -> dict[str, MessageId]:
         """The same with at most `most` bytes of whole entries; a single larger entry is read all the same."""
         order = self._order(pending)
-        sizes = {log: max(1, sum(part.byte_count for part in pending[log])) for log in order}
+        sizes = dict(zip(order, await each([pending[log] for log in order], self._bytes), strict=True))
         shares = fair_shares(sizes, most, order)
         left, ends = most, dict[str, MessageId]()
         for log in order:
@@ -80,15 +86,30 @@ class BatchLimits:
         self._served.update(dict.fromkeys(ends, self._batches))
         return ends
 
-    async def _rows_about(self, parts: Sequence[Extent]) -> int:
-        """Messages; of entries that do not say how many are before them and would all have to be read, fewer."""
+    async def _bytes(self, parts: Sequence[Extent]) -> int:
+        """Payload bytes. The first and the last part may be cut, so that their `byte_count` is an estimate: with one
+        that is too low a log would get a few entries where the limit allows all of them. 0: it is not known.
+        """
         total = 0
+        for part in parts:
+            is_estimate = part.messages is None and (part is parts[0] or part is parts[-1])
+            total += (
+                await self._reader.bytes_of(part) if is_estimate or not part.byte_count else part.byte_count
+            )
+        return max(1, total)
+
+    async def _rows_about(self, parts: Sequence[Extent]) -> tuple[int, bool]:
+        """Messages, and whether these are all. Of entries that do not say how many are before them and would all have
+        to be read, as many as there are entries.
+        """
+        total, is_all = 0, True
         for part in parts:
             rows = part.messages
             if rows is None:
                 rows = await self._reader.quick_count(part)
             total += part.entries if rows is None else rows
-        return max(1, total)
+            is_all = is_all and rows is not None
+        return max(1, total), is_all
 
     async def _take(self, parts: Sequence[Extent], rows: int) -> tuple[MessageId, int]:
         """The id after this many messages, or the end; and how many messages are before it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import accumulate
 from typing import cast
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,6 +85,11 @@ class Stream:
         self.at |= ends
         return found
 
+    def size_of(self, found: dict[str, list[MessageId]]) -> tuple[int, set[MessageId]]:
+        """Bytes of the entries with these messages, and the entries."""
+        entries = {each._replace(batch_index=0) for ids in found.values() for each in ids}
+        return sum(self.sizes[entry] for entry in entries), entries
+
 
 @settings(max_examples=75, deadline=None)
 @given(logs_of, st.integers(1, 40), st.booleans(), st.booleans(), st.sampled_from((1, 1000)))
@@ -116,13 +123,34 @@ def test_a_limit_in_bytes_is_kept_and_no_log_waits_for_long(logs: Logs, most: in
     waiting = dict.fromkeys(logs, 0)
     with sized(stream):
         while pending := stream.pending():
+            left = stream.left()
             found = stream.read(asyncio.run(stream.limits.after_bytes(pending, most)))
-            entries = {each._replace(batch_index=0) for ids in found.values() for each in ids}
-            size = sum(stream.sizes[entry] for entry in entries)
+            size, entries = stream.size_of(found)
+            pending_size, _ = stream.size_of(left)
+            assert size == pending_size or pending_size > most
             assert entries and (size <= most or len(entries) == 1)
             for log in pending:
                 waiting[log] = 0 if log in found else waiting[log] + 1
                 assert waiting[log] < len(logs)
+
+
+@pytest.mark.parametrize("byte_count", [None, 0])
+def test_a_limit_in_bytes_is_used_whatever_was_estimated(byte_count: int | None) -> None:
+    """What is left of a ledger has larger entries than it had before; or a takeover could not read how many bytes."""
+    stream = Stream({"a": [[1] * 20 + [50] * 5, [2]]}, is_numbered=True, is_counted=byte_count is None)
+    if byte_count is not None:
+        stream.whole["a"] = [replace(extent, byte_count=byte_count) for extent in stream.whole["a"]]
+    stream.at["a"] = MessageId(0, 20, 0)
+    with sized(stream):
+        stream.read(asyncio.run(stream.limits.after_bytes(stream.pending(), 100_000)))
+    assert not stream.pending()
+
+
+def test_a_limit_in_messages_is_used_where_entries_do_not_say_how_many_there_are() -> None:
+    stream = Stream({"a": [[6, 6, 6]], "b": [[6, 6]], "c": [[1]]}, is_numbered=False, is_counted=False)
+    with mock.patch.object(extent_reader, "FETCH_ENTRIES", 1):
+        found = stream.read(asyncio.run(stream.limits.after_rows(stream.pending(), 40)))
+    assert {log: len(ids) for log, ids in found.items()} == {"a": 18, "b": 12, "c": 1}
 
 
 def sized(stream: Stream) -> mock._patch[object]:
