@@ -97,9 +97,9 @@ class StagingWriter:
             messages_before=current.messages,
             producers=current.places.next(len(body)),
         )
-        handle.submit(b"".join((envelope, stored)))
-        current.messages += count
         try:
+            handle.submit(b"".join((envelope, stored)))
+            current.messages += count
             await handle.wait_for_capacity(_IN_FLIGHT_BYTES_MAX)
         except LedgerNotFoundError as error:
             raise self._swept(error) from error

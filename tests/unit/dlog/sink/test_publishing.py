@@ -278,7 +278,7 @@ def test_a_sweep_that_bars_a_ledger_fails_the_whole_batch() -> None:
     play(scene)
 
 
-@pytest.mark.parametrize("end", ["finish", "replaced bookie"])
+@pytest.mark.parametrize("end", ["finish", "replaced bookie", "next append"])
 def test_a_task_whose_ledger_is_swept_meanwhile_must_write_it_again(end: str) -> None:
     """Another attempt has published the batch."""
 
@@ -291,7 +291,14 @@ def test_a_task_whose_ledger_is_swept_meanwhile_must_write_it_again(end: str) ->
         if end == "replaced bookie":
             cluster.kill_bookie(0)
             await task.append(encoded(b"2"), 1)
-        error = await refused(client, task.finish(), StagingBarredError)
+        if end == "next append":
+            cluster.kill_bookie(0)
+            cluster.kill_bookie(1)
+            await task.append(encoded(b"2"), 1)
+            await asyncio.sleep(60)  # its handle looks whether the ledger is there
+            error = await refused(client, task.append(encoded(b"3"), 1), StagingBarredError)
+        else:
+            error = await refused(client, task.finish(), StagingBarredError)
         assert str(swept) in str(error)
         await task.discard()
         assert await read(client) == [b"1"]
