@@ -78,9 +78,10 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     metadata = required_option(given, "metadata", "the address that `dlog standalone` prints")
     logs = log_choice(given)
     starting, ending = starting_option(given, logs), ending_option(given, logs)
-    check_order(starting, ending, logs)
     starting_time_us = time_option(given, "startingTimestamp")
     ending_time_us = time_option(given, "endingTimestamp")
+    if starting_time_us is None and ending_time_us is None:  # otherwise an id is not used
+        check_order(starting, ending, logs)
     if starting_time_us is not None and ending_time_us is not None and starting_time_us > ending_time_us:
         raise BadOptionError(
             f"startingTimestamp {given['startingtimestamp']} is after endingTimestamp {given['endingtimestamp']}: swap "

@@ -42,6 +42,12 @@ def test_a_time_is_text_in_utc_or_milliseconds(text: str, microseconds: int) -> 
     assert (options.starting_time_us, options.ending_time_us) == (microseconds, microseconds)
 
 
+@pytest.mark.parametrize("time", ["startingTimestamp", "endingTimestamp"])
+def test_an_id_that_a_time_beats_contradicts_no_other(time: str) -> None:
+    options = parsed(startingId="2:0:0", endingId="1:0:0", log="orders", **{time: "2013-01-05"})
+    assert options.starting == MessageId(2, 0, 0)
+
+
 def test_several_logs_are_named_or_matched() -> None:
     assert parsed(logs="bills, orders").logs == NamedLogs(("bills", "orders"))
     assert parsed(logsPattern="orders-.*").logs == LogPattern("orders-.*")
