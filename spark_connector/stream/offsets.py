@@ -64,7 +64,7 @@ def parse_offset(found: object) -> StreamOffset:
     if set(found) != set(_FIELDS):
         raise _foreign(found)
     origins, ends, uuids = (found[name] for name in _FIELDS[1:])
-    if not all(isinstance(each, dict) and set(each) == set(ends) for each in (origins, ends, uuids)):
+    if not all(isinstance(each, dict) and each.keys() == origins.keys() for each in (origins, ends, uuids)):
         raise _foreign(found)
     return StreamOffset(
         {

@@ -53,6 +53,10 @@ def test_a_newer_version_is_refused_with_its_sentence() -> None:
         {"g": {"orders": 7}},
         {"g": {"invoices": UUID}},
         {"p": ["orders"]},
+        {"p": 5},
+        {"p": None},
+        {"o": None},
+        {"g": 5},
         {"extra": 1},
     ],
 )
