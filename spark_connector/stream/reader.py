@@ -112,7 +112,8 @@ class DlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planner(self) -> StreamPlanner:
         if self._serving is None:
-            self._serving = LoopThread("dlog-stream"), StreamPlanner(self._options())
+            planner = StreamPlanner(self._options())  # before the thread, which an error would leave running
+            self._serving = LoopThread("dlog-stream"), planner
         return self._serving[1]
 
     def _run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
