@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from dlog.core.metadata_keys import DEFAULT_ROOT
@@ -35,21 +35,18 @@ async def open_cluster(uri: str, read_timeout_ms: int | None = None) -> AsyncIte
         RequestTimeoutError: it did not answer in time.
     """
     environment = SystemEnvironment()
-    try:
-        async with asyncio.timeout(None if read_timeout_ms is None else read_timeout_ms / 1000):
-            store = await open_store(uri, environment)
-    except TimeoutError as error:
-        raise RequestTimeoutError(
-            f"the metadata store at {uri} did not answer within readTimeoutMs={read_timeout_ms}: check it, or raise "
-            "readTimeoutMs"
-        ) from error
-    try:
-        ledgers = LedgerClient(store, environment=environment)
-        await ledgers.start()
+    async with AsyncExitStack() as stack:
         try:
-            root = parse_uri(uri).option("root") or DEFAULT_ROOT
-            yield Cluster(store, ledgers, LogMetadataStore(store, environment, root=root), environment)
-        finally:
-            await ledgers.close()
-    finally:
-        await store.close()
+            async with asyncio.timeout(None if read_timeout_ms is None else read_timeout_ms / 1000):
+                store = await open_store(uri, environment)
+                stack.push_async_callback(store.close)
+                ledgers = LedgerClient(store, environment=environment)
+                stack.push_async_callback(ledgers.close)
+                await ledgers.start()
+        except TimeoutError as error:
+            raise RequestTimeoutError(
+                f"the metadata store at {uri} did not answer within readTimeoutMs={read_timeout_ms}: check it, or "
+                "raise readTimeoutMs"
+            ) from error
+        root = parse_uri(uri).option("root") or DEFAULT_ROOT
+        yield Cluster(store, ledgers, LogMetadataStore(store, environment, root=root), environment)
