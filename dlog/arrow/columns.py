@@ -205,10 +205,11 @@ def _producer_ids(rows: _Rows, kind: pa.DataType) -> pa.Array:
 
 def _sequences(rows: _Rows, kind: pa.DataType) -> pa.Array:
     firsts = rows.first_sequences
-    for first, ledger_id, entry_id in zip(firsts, rows.ledger_ids, rows.entry_ids, strict=True):
-        if first is not None and first > SEQUENCE_MAX:
+    places = zip(firsts, rows.counts, rows.ledger_ids, rows.entry_ids, strict=True)
+    for first, count, ledger_id, entry_id in places:
+        if first is not None and (last := first + count - 1) > SEQUENCE_MAX:
             raise EntryFormatError(
-                f"entry {entry_id} of ledger {ledger_id} has sequence {first}, the limit is {SEQUENCE_MAX}: it is "
+                f"entry {entry_id} of ledger {ledger_id} has sequence {last}, the limit is {SEQUENCE_MAX}: it is "
                 "damaged"
             )
     lacking = np.repeat([first is None for first in firsts], rows.counts)

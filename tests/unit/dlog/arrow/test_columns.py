@@ -72,6 +72,18 @@ def test_a_sequence_that_no_writer_accepts_is_damage() -> None:
         list(columns.rest())
 
 
+def test_nor_is_one_reached_within_an_entry() -> None:
+    """It would be a negative number."""
+    columns = ArrowColumns(read_schema(["sequence"]), "orders", 10)
+    list(columns.add(of_producer(b"1" * 16, 2**63 - 2, batch_of(7, 2, [b"a", b"b"]))))
+    assert [row["sequence"] for row in next(columns.rest()).to_pylist()] == [2**63 - 2, 2**63 - 1]
+    list(columns.add(of_producer(b"1" * 16, 2**63 - 2, batch_of(7, 3, [b"a", b"b", b"c"]))))
+    with pytest.raises(
+        EntryFormatError, match="entry 3 of ledger 7 has sequence 9223372036854775808, the limit"
+    ):
+        list(columns.rest())
+
+
 def test_a_time_that_no_column_holds_is_damage() -> None:
     """The envelope has one bit more than Arrow's times."""
     columns = ArrowColumns(read_schema(["publish_time"]), "orders", 10)
