@@ -118,7 +118,9 @@ class StreamPlanner:
         found = await self._pending(start)
         moved = StreamOffset({log: pending.position for log, pending in found.items()})
         parts = {log: pending.parts for log, pending in found.items() if pending.parts}
-        if parts and not await self._is_due(parts, limit):
+        if not parts:
+            self._waiting_since_s = None  # what was waited with was trimmed or deleted
+        elif not await self._is_due(parts, limit):
             return start
         ends = await self._ends(found, parts, limit) if parts else {}
         end = StreamOffset(
