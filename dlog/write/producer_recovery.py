@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from dlog.errors import DataLossError, EntryFormatError
 from dlog.format.entry import ELSEWHERE, Envelope, decode_envelope
-from dlog.format.producer_snapshot import LastMessage, decode_snapshot
+from dlog.format.producer_snapshot import SEQUENCE_MAX, LastMessage, decode_snapshot
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.model import MessageId
 from ledger.client import LedgerClient
@@ -95,10 +95,13 @@ async def read_producers(handle: ReadHandle) -> Producers | None:
             if entry.entry_id == first:
                 producers = _snapshot(handle.ledger_id, first, envelope)
             if envelope.producer is not None:
-                last = LastMessage(
-                    envelope.producer.first_sequence + envelope.count - 1,
-                    MessageId(handle.ledger_id, entry.entry_id, envelope.count - 1),
-                )
+                sequence = envelope.producer.first_sequence + envelope.count - 1
+                if sequence > SEQUENCE_MAX:  # no snapshot can hold it
+                    raise EntryFormatError(
+                        f"entry {entry.entry_id} of ledger {handle.ledger_id} has sequence {sequence}, the limit is "
+                        f"{SEQUENCE_MAX}: it is damaged"
+                    )
+                last = LastMessage(sequence, MessageId(handle.ledger_id, entry.entry_id, envelope.count - 1))
                 producers[envelope.producer.producer_id] = last
         at += len(entries)
     return producers
