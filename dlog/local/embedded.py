@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
 from dlog.blocking.loop_thread import LoopThread
 from dlog.local.directory_lock import DirectoryLock
@@ -82,7 +83,8 @@ class AsyncStandalone:
             raise ConfigurationError(
                 f"directory {str(self._directory)!r} cannot be part of an address: choose one without '?' and newlines"
             )
-        self._uri = f"sqlite:///{self._directory / 'meta.db'}" if metadata is None else _shared(metadata)
+        own = f"sqlite:///{quote(str(self._directory / 'meta.db'))}"  # a % would be taken for an escape
+        self._uri = own if metadata is None else _shared(metadata)
         self._asked = bookies
         self._report = report or _ignore
         self._restart = restart

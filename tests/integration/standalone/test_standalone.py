@@ -54,6 +54,16 @@ def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
         assert (found[0].id, found[0].key, found[0].headers) == (first, b"42", ((b"source", b"web"),))
 
 
+def test_all_data_is_in_the_directory_also_if_its_name_has_a_percent_sign(tmp_path: Path) -> None:
+    """An address has escapes, a name has none: `a%20b` is not `a b`, which may be that of another cluster."""
+    other = tmp_path / "a b"
+    other.mkdir()
+    with dlog.standalone(tmp_path / "a%20b", bookies=1) as cluster, dlog.connect(cluster.uri) as client:
+        client.create("orders")
+    assert (tmp_path / "a%20b" / "meta.db").is_file()
+    assert list(other.iterdir()) == []
+
+
 def test_a_bookie_that_dies_is_reported_and_restarted(tmp_path: Path) -> None:
     """kill -9 from outside: two sentences, a new process, the same address."""
     said: list[str] = []
