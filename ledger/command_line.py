@@ -78,11 +78,6 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         _exit(program, ending.sentence, ending.code)
-    except typer.Abort as error:
-        # A confirmation that was not answered. Ctrl-C there is a Ctrl-C.
-        if not isinstance(error.__context__, KeyboardInterrupt):
-            raise
-        _exit(program, ending.sentence, ending.code)
     except BrokenPipeError as error:
         if not _reader_is_gone():
             _exit(program, _sentence(error), FAILED)
@@ -130,6 +125,12 @@ def say(program: str, sentence: str) -> None:
     # If stderr is closed or its disk is full, the exit code still reports the failure.
     with suppress(OSError):
         print(f"{program}: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+def confirmed(question: str) -> bool:
+    """Ask on stderr: stdout may be a file. The end of the input is a no, and so is what is no text."""
+    print(question, "[y/N]: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.buffer.readline().strip().lower() in (b"y", b"yes")
 
 
 def tell(line: str) -> None:

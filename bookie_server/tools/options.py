@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
+from ledger.command_line import FAILED, confirmed, say
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ LostOption = Annotated[
 
 def require_yes(question: str) -> None:
     """Ask, and end the command with 1 if the answer is no."""
-    if not typer.confirm(question):
-        print("nothing was changed", file=sys.stderr)
-        raise typer.Exit(1)
+    if not confirmed(question):
+        say("bookie", "nothing was changed")
+        raise typer.Exit(FAILED)
 
 
 def storage_of(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlog.cli.live import watch_info
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
-from ledger.command_line import FAILED, say
+from ledger.command_line import FAILED, confirmed, say
 from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def delete(
     namespace: Namespace = "default",
 ) -> None:
     """Delete a log and everything in it."""
-    if not yes and not _confirmed(f"Delete log {log} and all its messages permanently?"):
+    if not yes and not confirmed(f"Delete log {log} and all its messages permanently?"):
         say("dlog", "nothing was deleted")
         raise typer.Exit(FAILED)
     if administer(metadata, namespace, lambda client: client.delete(log)):
@@ -158,12 +157,6 @@ def delete(
             f"still write to them: run `dlog delete {log}` again when all their bookies are registered, or when the "
             "log's grace period has ended"
         )
-
-
-def _confirmed(question: str) -> bool:
-    """Ask on stderr. The end of the input is a no."""
-    print(question, "[y/N]: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.buffer.readline().strip().lower() in (b"y", b"yes")
 
 
 def gc(

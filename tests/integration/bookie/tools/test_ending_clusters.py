@@ -95,9 +95,9 @@ def test_a_cluster_is_formatted_once_it_is_confirmed(stopped: BookieProcess) -> 
     before = instance_id(uri)
     last = next_ledger(uri)
     declined = run_bookie("format-cluster", "--metadata", uri, stdin="n\n")
-    assert declined.returncode == 1
-    assert declined.stderr == "nothing was changed\n"
-    assert f"Delete the metadata of 1 ledger and 1 bookie of cluster {before} in " in declined.stdout
+    assert (declined.returncode, declined.stdout) == (1, ""), "results go there, and questions to stderr"
+    assert f"Delete the metadata of 1 ledger and 1 bookie of cluster {before} in " in declined.stderr
+    assert declined.stderr.endswith("? [y/N]: bookie: nothing was changed\n")
     assert run_bookie("format-cluster", "--metadata", uri).returncode == 1, "no answer is none"
     assert (instance_id(uri), left(uri)) == (before, (1, 1, 1))
     done = run(uri, "format-cluster", stdin="y\n")

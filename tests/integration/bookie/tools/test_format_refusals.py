@@ -82,8 +82,10 @@ def test_a_format_that_is_declined_says_that_nothing_was_changed(cluster: str, t
     data = tmp_path / "bookie"
     before = names_in(data)
     command = ["format", "--metadata", cluster, "--data", str(data)]
-    declined = CliRunner().invoke(app, command, input="n\n")
-    assert (declined.exit_code, declined.stderr) == (1, "nothing was changed\n")
+    for answer in (b"n\n", b"\n", b"", b"yes please\n", b"\xff\n"):
+        declined = CliRunner().invoke(app, command, input=answer)
+        assert (declined.exit_code, declined.stdout) == (1, ""), declined.output
+        assert declined.stderr.endswith("? [y/N]: bookie: nothing was changed\n")
     assert names_in(data) == before
 
 
