@@ -74,9 +74,11 @@ class _Rows:
         is_joined = len(self._pending) > 1
         self._pending, self._pending_bytes = [], 0
         if self._header is None:
-            self._take_header(raw)
-            return None
+            raw = raw.removeprefix(codecs.BOM_UTF8)
         if not raw:
+            return None
+        if self._header is None:
+            self._take_header(raw)
             return None
         if self._needs_fields:
             return self._message(raw, self._header)
@@ -91,7 +93,7 @@ class _Rows:
             )
 
     def _take_header(self, raw: bytes) -> None:
-        self._header = self._fields(raw.removeprefix(codecs.BOM_UTF8))
+        self._header = self._fields(raw)
         self._key_index = self._index_of(self._key_column, self._header)
         self._payload_index = self._index_of(self._payload_column, self._header)
         if self._columns is Columns.JSON and len(set(self._header)) < len(self._header):

@@ -91,6 +91,14 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column() -> None:
         assert message == NewMessage(b"1", b'{"day": "1", "carrier": "AA"}')
 
 
+@pytest.mark.parametrize("before", [b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n"])
+def test_empty_lines_before_the_header_of_csv_are_no_header(before: bytes) -> None:
+    """They are no rows further down either."""
+    assert all_of(InputFormat.CSV, before + b"day,carrier\n1,AA\n") == [NewMessage(None, b"1,AA")]
+    [message] = all_of(InputFormat.CSV, before + b"day,carrier\n1,AA\n", key_column="day")
+    assert message == NewMessage(b"1", b"1,AA")
+
+
 def test_a_csv_field_may_be_as_large_as_a_message() -> None:
     """Python's own limit of a field is 128 KiB."""
     large = b"x" * (1 << 20)
