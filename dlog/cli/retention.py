@@ -81,7 +81,7 @@ def _facts(kept: Retention, plan: RetentionPlan) -> dict[str, object]:
         return {"keeps": "everything"}
     facts: dict[str, object] = {}
     if kept.max_age_s is not None:
-        facts["max age"] = f"{kept.max_age_s:,.0f} s"
+        facts["max age"] = f"{kept.max_age_s:,.6f}".rstrip("0").rstrip(".") + " s"
     if kept.max_bytes is not None:
         facts["max bytes"] = kept.max_bytes
     if kept.max_messages is not None:

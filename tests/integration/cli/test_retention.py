@@ -46,6 +46,17 @@ def test_a_log_is_trimmed_by_gc_as_its_retention_says(dlog: Command) -> None:
     assert dlog("retention", "weekly", "--forever", *HERE).must_succeed() == "keeps  everything\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"), [("0.4s", "0.4 s"), ("1.5s", "1.5 s"), ("90s", "90 s"), ("7d", "604,800 s")]
+)
+def test_the_age_is_shown_as_it_is_kept(dlog: Command, given: str, shown: str) -> None:
+    """An age of half a second is not shown as none."""
+    log = f"aged-{given}"
+    dlog("create", log, *HERE).must_succeed()
+    out = dlog("retention", log, "--max-age", given, "--dry-run", *HERE).must_succeed()
+    assert out.splitlines()[0].split(maxsplit=2) == ["max", "age", shown]
+
+
 def test_wrong_rules_are_refused_with_a_sentence(dlog: Command) -> None:
     dlog("create", "refused", *HERE).must_succeed()
     for options, parts in (
