@@ -32,7 +32,7 @@ from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
-from bookie_server.tools.stopped_bookie import exclusively
+from bookie_server.tools.stopped_bookie import exclusively, require_directory
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row, counted, utc
 
@@ -149,6 +149,7 @@ def scrub_status(config: StorageConfig) -> list[Row]:
 
 def _noted(config: StorageConfig) -> ScrubRecord:
     disk, path = SystemDisk(), StoragePaths.of(config).scrub_record
+    require_directory(disk, config.ledger_directory)
     return decode_scrub_record(disk.read_file(path)) if disk.exists(path) else ScrubRecord()
 
 

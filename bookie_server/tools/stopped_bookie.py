@@ -33,10 +33,7 @@ def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -
     """
     refuse_apaches(disk, config)
     for directory in all_directories(config):
-        if not disk.exists(directory):
-            raise ConfigurationError(
-                f"directory {directory} does not exist: give the directories that the bookie was started with"
-            )
+        require_directory(disk, directory)
     locks = lock_directories(disk, config)
     try:
         _require_one_bookie(disk, config, complete=to_change)
@@ -44,6 +41,14 @@ def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -
     finally:
         for each in locks:
             each.release()
+
+
+def require_directory(disk: Disk, directory: Path) -> None:
+    """ConfigurationError if it does not exist."""
+    if not disk.exists(directory):
+        raise ConfigurationError(
+            f"directory {directory} does not exist: give the directories that the bookie was started with"
+        )
 
 
 def _require_one_bookie(disk: Disk, config: StorageConfig, *, complete: bool) -> None:

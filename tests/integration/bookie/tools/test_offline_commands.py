@@ -307,6 +307,13 @@ def test_a_running_bookie_notes_what_its_scrubber_has_done(tmp_path: Path, metad
         bookie.stop()
 
 
+def test_the_scrubber_of_no_directories_has_no_status(tmp_path: Path) -> None:
+    """A misspelt one is not the directory of a bookie whose scrubber has done nothing yet."""
+    done = run_bookie("scrub", "--data", str(tmp_path / "misspelt"), "--status")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"directory {tmp_path / 'misspelt' / 'ledgers'} does not exist" in done.stderr
+
+
 def status_of(bookie: BookieProcess) -> list[dict[str, object]]:
     done = run_bookie("scrub", "--data", str(bookie.data), "--status", "-o", "json")
     assert done.returncode == 0, done.stderr
