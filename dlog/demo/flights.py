@@ -7,6 +7,7 @@ docs/decisions/0002-demo-data.md.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -50,7 +51,7 @@ def load(path: Path) -> list[Flight]:
     """Every flight, in the order of the file."""
     try:
         text = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigurationError(f"cannot decompress {path}: {error}") from error
     header, *lines = text.splitlines()
     names = header.split(b",")

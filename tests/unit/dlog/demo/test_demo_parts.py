@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,10 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         load(Path(__file__))
     with pytest.raises(ConfigurationError, match="cannot decompress"):
         load(tmp_path / "missing.gz")
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(gzip.compress(b"day,carrier\n")[:10] + b"\xff" * 20)  # no such kind of block
+    with pytest.raises(ConfigurationError, match="cannot decompress"):
+        load(damaged)
 
 
 def test_a_faithful_log_passes() -> None:
