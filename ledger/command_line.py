@@ -30,6 +30,7 @@ from typer.core import TyperGroup
 
 from ledger.early_interrupt import EarlyInterrupt
 from ledger.errors import ConfigurationError, LogStoreError
+from ledger.printing import one_line
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -124,7 +125,7 @@ def say(program: str, sentence: str) -> None:
     """Print one sentence to stderr."""
     # If stderr is closed or its disk is full, the exit code still reports the failure.
     with suppress(OSError):
-        print(f"{program}: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+        print(f"{program}: {one_line(' '.join(sentence.split()))}", file=sys.stderr, flush=True)
 
 
 def confirmed(question: str) -> bool:

@@ -1,7 +1,8 @@
 """Results of a command on stdout: aligned text for people, JSON for programs. Only command lines import this.
 
 In text an integer is a quantity and gets thousands separators; an id, an epoch or a port is given as a string.
-None is `-`, a boolean `yes` or `no`. JSON keeps numbers as numbers and None as null.
+None is `-`, a boolean `yes` or `no`. JSON keeps numbers as numbers and None as null. Both have control characters as
+escapes: names that others chose are not to move the cursor of a terminal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
+_CONTROLS_IN_JSON = {n: f"\\u{n:04x}" for n in range(127, 160)}
+"""What JSON may have as it is, and only inside of texts."""
+
 Row = Mapping[str, object]
 """One thing by the names of its fields. In text a name's underscores are spaces."""
 
@@ -19,6 +24,22 @@ Row = Mapping[str, object]
 def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 byte`, `2,000 bytes`, `3 copies`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def one_line(text: str) -> str:
+    """The text with its control characters as escapes."""
+    return text.translate(_CONTROLS)
+
+
+def json_text(value: object, *, indent: int | None = None, ensure_ascii: bool = False) -> str:
+    """One JSON document without control characters but the newlines of `indent`."""
+    text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
+    return text.translate(_CONTROLS_IN_JSON) if _has_controls(text) else text
+
+
+def _has_controls(text: str) -> bool:
+    """Quickly, since few texts do; false for none."""
+    return "\x7f" in text or not (text.isascii() or text.isprintable())
 
 
 def with_words(row: Row) -> Row:
@@ -52,7 +73,7 @@ def with_times(row: Row) -> Row:
 
 def print_json(value: object) -> None:
     """One JSON document."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=_needs_ascii(), indent=2) + "\n")
+    sys.stdout.write(json_text(value, ensure_ascii=_needs_ascii(), indent=2) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -78,7 +99,7 @@ def lines_of_facts(facts: Row) -> list[str]:
 def print_stream(rows: Iterable[Row], *, as_json: bool) -> None:
     """One line per row as soon as it is there: `name=value` in text, one JSON object in JSON."""
     for row in rows:
-        line = json.dumps(dict(row), ensure_ascii=_needs_ascii()) if as_json else "  ".join(_pairs(row))
+        line = json_text(dict(row), ensure_ascii=_needs_ascii()) if as_json else "  ".join(_pairs(row))
         print(line, flush=True)
 
 
@@ -128,7 +149,7 @@ def _print_text(lines: Iterable[str]) -> None:
 
 
 def _pairs(row: Row) -> Iterator[str]:
-    return (f"{name}={'-' if value is None else value}" for name, value in row.items())
+    return (one_line(f"{name}={'-' if value is None else value}") for name, value in row.items())
 
 
 def _spaced(name: str) -> str:
@@ -148,5 +169,5 @@ def _shown(value: object) -> str:
         case int():
             return f"{value:,}"
         case list():
-            return ", ".join(map(str, value)) or "-"
-    return str(value)
+            return one_line(", ".join(map(str, value))) or "-"
+    return one_line(str(value))

@@ -278,7 +278,7 @@ def test_only_programs_use_the_terminal(modules: Modules) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {target}"
         for name, path, tree in modules
-        if not within(name, PROGRAMS)
+        if not within(name, (*PROGRAMS, *TERMINAL))
         for line, target in imports(tree)
         if within(target, TERMINAL)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,7 +15,7 @@ from dlog.cli.outage import Outage
 from dlog.cli.view import Size, view
 from ledger.command_line import interrupt_without_reader
 from ledger.errors import ConfigurationError
-from ledger.printing import lines_of_facts, print_json, print_stream, terminal_width
+from ledger.printing import json_text, lines_of_facts, print_json, print_stream, terminal_width
 
 if TYPE_CHECKING:
     from dlog.cache.metadata_cache import MetadataCache
@@ -134,7 +133,7 @@ def _print_documents(documents: list[dict[str, object]], *, alone: bool) -> None
     if alone:
         print_json(documents)
     else:
-        print(json.dumps(documents), flush=True)
+        print(json_text(documents, ensure_ascii=True), flush=True)
 
 
 def _top_lines(cluster: str, found: Sequence[LogActivity], damaged: Damaged, size: Size | None) -> list[str]:

@@ -7,7 +7,6 @@ under a name that ends in `_base64`. Raw is the payload and a newline, with the 
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from dlog.cli.options import Output, delimiter_bytes
 from ledger.errors import ConfigurationError
+from ledger.printing import json_text, one_line
 
 if TYPE_CHECKING:
     from dlog.core.tailing import Gap
     from dlog.model import Message
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
 
 def printable(value: bytes | None) -> str:
     """Bytes as one line of text; None as `-`."""
     if value is None:
         return "-"
-    return value.decode("utf-8", "backslashreplace").translate(_CONTROLS)
+    return one_line(value.decode("utf-8", "backslashreplace"))
 
 
 def instant(time_us: int, timespec: str = "milliseconds") -> str:
@@ -63,7 +62,7 @@ def as_json(message: Message) -> bytes:
         found["headers"] = [
             {**_json_bytes("key", key), **_json_bytes("value", value)} for key, value in message.headers
         ]
-    return json.dumps(found, ensure_ascii=False).encode() + b"\n"
+    return json_text(found).encode() + b"\n"
 
 
 def as_raw(message: Message) -> bytes:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import bookie_server.tools.cli
 import dlog.cli.main
+from ledger.command_line import say
 from tests.helpers.options_page import commands_of
 
 _PROGRAM = """
@@ -48,6 +49,12 @@ def test_its_exit_code_is_kept(tmp_path: Path, body: str, code: int, error: str)
         [sys.executable, "-m", "program", "verb"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (run.returncode, run.stderr) == (code, error)
+
+
+def test_a_sentence_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors name the owner of a log as it calls itself."""
+    say("dlog", "log orders was taken over by \x1b]0;title\x07\n\x9b2J é")
+    assert capsys.readouterr().err == (r"dlog: log orders was taken over by \x1b]0;title\x07 \x9b2J é" + "\n")
 
 
 @pytest.mark.parametrize("app", [dlog.cli.main.app, bookie_server.tools.cli.app], ids=["dlog", "bookie"])

@@ -29,6 +29,28 @@ def test_a_table_is_as_wide_as_it_needs_to_be() -> None:
     assert list(table_lines(COLUMNS, [], 80)) == ["ledger  bytes  created"]
 
 
+WILD = "a\x1b]0;title\x07\x9b2J\x7f\r\n\tb é"
+TAMED = r"a\x1b]0;title\x07\x9b2J\x7f\r\n\tb é"
+
+
+def test_text_has_no_control_characters_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs choose the names of owners, and would move the cursor of the operator's terminal."""
+    assert list(table_lines(("owner",), [[WILD]], None)) == ["owner", TAMED]
+    assert list(table_lines(("owner",), [[[WILD, 1]]], 10)) == [f"owner  {TAMED}, 1"]
+    print_facts({"owner": WILD})
+    print_stream([{"owner": WILD}], as_json=False)
+    assert capsys.readouterr().out == f"owner  {TAMED}\nowner={TAMED}\n"
+
+
+def test_json_has_no_control_characters_and_loses_none(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"owner": WILD})
+    print_stream([{"owner": WILD}], as_json=True)
+    document, line = (out := capsys.readouterr().out).rstrip("\n").rsplit("\n", 1)
+    assert json.loads(document) == json.loads(line) == {"owner": WILD}
+    assert "é" in out and "\n" not in line
+    assert [char for char in out if not char.isprintable() and char != "\n"] == []
+
+
 def test_a_narrow_table_lacks_the_columns_on_the_right_that_do_not_fit() -> None:
     assert narrow_table_lines(COLUMNS, ROWS, 52) == list(table_lines(COLUMNS, ROWS, None))
     two = list(table_lines(COLUMNS[:2], [row[:2] for row in ROWS], None))

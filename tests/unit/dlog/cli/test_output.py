@@ -51,6 +51,15 @@ def test_json_distinguishes_bytes_from_text() -> None:
     assert found["headers"] == [{"key": "h", "value_base64": "/g=="}]
 
 
+def test_json_has_no_control_characters_and_loses_none() -> None:
+    """A terminal takes U+009B for the begin of a sequence, as ESC [."""
+    wild = "".join(map(chr, range(0xA1))) + "é\u2028"
+    line = as_json(message(wild.encode(), wild.encode(), headers=((wild.encode(), wild.encode()),)))
+    found = json.loads(line)
+    assert found["payload"] == found["key"] == found["headers"][0]["key"] == wild
+    assert [code for code in map(ord, line.decode()[:-1]) if code < 32 or 127 <= code < 160] == []
+
+
 def test_raw_is_the_payload() -> None:
     assert as_raw(message(b"a\0b")) == b"a\0b\n"
     assert as_raw(message(None)) == b"\n"
