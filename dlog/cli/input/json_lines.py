@@ -68,7 +68,7 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_consta
 
 def _parsed(line: bytes) -> object:
     try:
-        value: object = _DECODER.decode(line.decode(json.detect_encoding(line), "surrogatepass"))
+        value: object = _DECODER.decode(line.decode())
     except json.JSONDecodeError as error:  # its own text names line 1, which the input has, too
         raise ConfigurationError(f"is not JSON: {error.msg} at character {error.pos + 1}") from error
     except (ValueError, RecursionError) as error:

@@ -225,6 +225,15 @@ def test_a_key_that_is_nested_deeply_is_taken_or_refused(depth: int) -> None:
         assert found.key == key
 
 
+@pytest.mark.parametrize("line", [b"1\0", b'"\0a\0"\0', b'"\xed\xa0\x80"', b"\xff\xfe1\0", b"\xef\xbb\xbf1"])
+@pytest.mark.parametrize("form", [InputFormat.JSONL, InputFormat.MESSAGES])
+def test_a_line_that_is_not_utf8_is_not_json(form: InputFormat, line: bytes) -> None:
+    """Its encoding is not guessed: the payload is the line, and other programs take JSON for UTF-8."""
+    first = b'{"payload": "x"}\n'
+    with pytest.raises(ConfigurationError, match="line 2 of the input is not JSON"):
+        all_of(form, first + line + b"\n")
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_json_line() -> None:
     chunks = [b"\xef\xbb\xbf", b'{"id": 7}\n"\xef\xbb\xbf"\n']
     assert messages(InputFormat.JSONL, *chunks) == [(None, b'{"id": 7}'), (None, b'"\xef\xbb\xbf"')]
