@@ -693,7 +693,7 @@ def test_a_bookie_is_decommissioned_and_nothing_names_it_any_more() -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
             ledgers = client.ledgers
-            ids = [await written(ledgers) for _ in range(3)]
+            ids = [await written(ledgers, settle_s=1.0) for _ in range(3)]
             number = await member(cluster, ledgers, ids[0])
             bookie_id = cluster.bookies[number].bookie_id
             running = Draining(ledgers, bookie_id, QUICK)

@@ -18,10 +18,17 @@ QUICK = RepairConfig(lost_bookie_delay_s=5, open_ledger_grace_s=20.0, poll_s=2.0
 
 
 async def written(
-    ledgers: LedgerClient, count: int = 40, quorum: QuorumSizes = THREE_OF_THREE, *, close: bool = True
+    ledgers: LedgerClient,
+    count: int = 40,
+    quorum: QuorumSizes = THREE_OF_THREE,
+    *,
+    close: bool = True,
+    settle_s: float = 0.0,
 ) -> LedgerId:
+    """`settle_s`: before the close, which does not wait for more copies than the ack quorum."""
     handle = await ledgers.create(quorum)
     await asyncio.gather(*(handle.add(b"%d" % number) for number in range(count)))
+    await asyncio.sleep(settle_s)
     if close:
         await handle.close()
     return handle.ledger_id
