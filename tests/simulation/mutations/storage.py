@@ -56,7 +56,7 @@ MUTATIONS = (
                 ),
             ),
         ),
-        plan=focused("sync_error", "power_cut", "kill_many", **THREE),
+        plan=focused("sync_error", "power_cut", fault_every_s=0.1, **THREE),
     ),
     Mutation(
         "journal-name-not-durable",  # docs/pitfalls.md#name-or-mark-not-durable
