@@ -16,7 +16,7 @@ import pyarrow as pa
 from dlog.arrow.entry_columns import EntryColumns
 from dlog.errors import EntryFormatError
 from dlog.format.message import NO_HEADERS
-from dlog.format.producer_snapshot import SEQUENCE_MAX
+from dlog.format.producer_snapshot import SEQUENCE_MAX, sequence_too_large
 
 _ID = np.dtype([("ledger", ">i8"), ("entry", ">i8"), ("batch", ">i4")])
 """20 bytes, big-endian, as MessageId.to_bytes packs them."""
@@ -208,10 +208,7 @@ def _sequences(rows: _Rows, kind: pa.DataType) -> pa.Array:
     places = zip(firsts, rows.counts, rows.ledger_ids, rows.entry_ids, strict=True)
     for first, count, ledger_id, entry_id in places:
         if first is not None and (last := first + count - 1) > SEQUENCE_MAX:
-            raise EntryFormatError(
-                f"entry {entry_id} of ledger {ledger_id} has sequence {last}, the limit is {SEQUENCE_MAX}: it is "
-                "damaged"
-            )
+            raise sequence_too_large(ledger_id, entry_id, last)
     lacking = np.repeat([first is None for first in firsts], rows.counts)
     return pa.array(rows.rising([first or 0 for first in firsts]), kind, mask=lacking)
 

@@ -30,6 +30,13 @@ SEQUENCE_MAX = 2**63 - 1
 """What a signed 64-bit number holds in every language."""
 
 
+def sequence_too_large(ledger_id: int, entry_id: int, sequence: int) -> EntryFormatError:
+    """For an entry whose last message has this sequence: no writer accepts one above the limit."""
+    return EntryFormatError(
+        f"entry {entry_id} of ledger {ledger_id} has sequence {sequence}, the limit is {SEQUENCE_MAX}: it is damaged"
+    )
+
+
 class LastMessage(NamedTuple):
     """The last message of a producer in the log."""
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from signal import SIGSTOP, Signals
 
+_STOPS_S = 10.0
 _STATES_AT_REST = frozenset("TtZX")
 """Stopped, traced, or ended (proc_pid_stat(5), `state`)."""
 
@@ -38,9 +39,13 @@ def pause_process(process_id: int) -> None:
 
     Raises:
         ProcessLookupError: there is no such process.
+        TimeoutError: it still runs after some seconds: another one continues it, or it waits for a disk.
     """
     os.kill(process_id, SIGSTOP)
+    give_up_at = time.monotonic() + _STOPS_S
     while not all(map(_is_at_rest, Path(f"/proc/{process_id}/task").glob("*/stat"))):
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"process {process_id} has not stopped within {_STOPS_S:g} s")
         time.sleep(0.0002)
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from dlog.errors import DataLossError, EntryFormatError
 from dlog.format.entry import ELSEWHERE, Envelope, decode_envelope
-from dlog.format.producer_snapshot import SEQUENCE_MAX, LastMessage, decode_snapshot
+from dlog.format.producer_snapshot import SEQUENCE_MAX, LastMessage, decode_snapshot, sequence_too_large
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.model import MessageId
 from ledger.client import LedgerClient
@@ -97,10 +97,7 @@ async def read_producers(handle: ReadHandle) -> Producers | None:
             if envelope.producer is not None:
                 sequence = envelope.producer.first_sequence + envelope.count - 1
                 if sequence > SEQUENCE_MAX:  # no snapshot can hold it
-                    raise EntryFormatError(
-                        f"entry {entry.entry_id} of ledger {handle.ledger_id} has sequence {sequence}, the limit is "
-                        f"{SEQUENCE_MAX}: it is damaged"
-                    )
+                    raise sequence_too_large(handle.ledger_id, entry.entry_id, sequence)
                 last = LastMessage(sequence, MessageId(handle.ledger_id, entry.entry_id, envelope.count - 1))
                 producers[envelope.producer.producer_id] = last
         at += len(entries)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from ledger.client import LedgerClient
-from ledger.config import LedgerClientConfig
 from ledger.core.distribution import holds
 from ledger.errors import BookieUnavailableError, DigestMismatchError
 from ledger.inspection.copies import Copies, Copy, CopyState, LedgerCopies
@@ -46,6 +45,7 @@ class CopyAudit:
     def __init__(self, ledgers: LedgerClient) -> None:
         self._ledgers = ledgers
         self._pool = ConnectionPool(self._where, ledgers.config)
+        self._silence_s = min(ledgers.config.connect_timeout_s, ledgers.config.read_timeout_s)
         self._silent: dict[BookieId, tuple[float, str]] = {}
         """Bookies that did not answer in time: until when they are not asked, and what was the matter."""
 
@@ -133,7 +133,8 @@ class CopyAudit:
         now = asyncio.get_running_loop().time
         if reason := self._silence_of(bookie_id):
             return dict.fromkeys(entry_ids, Copy(CopyState.UNREACHABLE, reason=reason))
-        reading = _Reading(self._pool, bookie_id, ledger_id, digester, self._ledgers.config)
+        timeout_s = self._ledgers.config.read_timeout_s
+        reading = _Reading(self._pool, bookie_id, ledger_id, digester, timeout_s, self._silence_s)
         found = await reading.run(entry_ids)
         if reading.silence:
             self._silent[bookie_id] = (now() + SILENCE_S, reading.silence)
@@ -162,7 +163,7 @@ class CopyAudit:
                 return found
             except BookieUnavailableError as error:
                 reason = str(error)
-                if now() - asked >= timeout_s:
+                if now() - asked >= self._silence_s:
                     self._silent[bookie_id] = (now() + SILENCE_S, reason)
                     break
         return dict.fromkeys(entry_ids, Copy(CopyState.UNREACHABLE, reason=reason))
@@ -197,14 +198,15 @@ class _Reading:
         bookie_id: BookieId,
         ledger_id: LedgerId,
         digester: Digester,
-        config: LedgerClientConfig,
+        timeout_s: float,
+        silence_s: float,
     ) -> None:
         self._pool = pool
         self._bookie_id = bookie_id
         self._ledger_id = ledger_id
         self._digester = digester
-        self._timeout_s = config.read_timeout_s
-        self._silence_s = min(config.connect_timeout_s, config.read_timeout_s)
+        self._timeout_s = timeout_s
+        self._silence_s = silence_s
         self._found: dict[int, Copy] = {}
         self._heard = 0.0
         """When it was asked first, or answered last."""

@@ -614,6 +614,25 @@ def test_a_member_that_took_copies_and_does_not_answer_is_left_alone(monkeypatch
     simulate(main, config=FOUR)
 
 
+def test_a_suspect_that_cannot_be_connected_to_costs_one_timeout() -> None:
+    """As it has marked ledgers: for a while it is not asked again."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers = client.ledgers
+            ids = [await written(ledgers, settle_s=1.0) for _ in range(4)]
+            suspect = cluster.bookies[await member(cluster, ledgers, ids[0])]
+            cluster.network.cut(cluster.loop.node.name, suspect.name)
+            repair, began = LedgerRepair(ledgers), cluster.loop.time()
+            for each in ids:
+                outcome = await repair.repair(each, Scope(suspects=frozenset({suspect.bookie_id})))
+                assert not outcome.complete or not await names(ledgers, each, suspect.bookie_id)
+            assert cluster.loop.time() - began < 1.5 * ledgers.config.connect_timeout_s
+            await repair.close()
+
+    simulate(main)
+
+
 def test_a_mark_stays_while_an_open_fragment_has_the_bookie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies in closed fragments are read in full once, however often the ledger is tried again."""
     depths: list[Depth] = []

@@ -64,7 +64,6 @@ class Recorder:
         self._highest_read = NO_MESSAGE
         self.on_first_read: Callable[[MessageId], None] = lambda _: None
         """Called when a reader returns a message above all that any reader had returned."""
-        self.acked = 0
         self.acknowledged: list[tuple[bytes, MessageId]] = []
         """What was appended, and its id, in the order of the acknowledgements."""
         self.in_doubt: list[tuple[bytes, MessageId]] = []
@@ -118,7 +117,6 @@ class Recorder:
         )
         if outcome is Outcome.ACKED:
             assert message_id is not None
-            self.acked += 1
             self.acknowledged.append((self._invoked[writer, number][0], message_id))
             self.last_acked = message_id
             self._report_acked(message_id)

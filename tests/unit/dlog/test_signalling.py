@@ -52,3 +52,13 @@ def test_a_paused_process_runs_no_thread() -> None:
             process.kill()
     with pytest.raises(ProcessLookupError):
         pause_process(process.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not show what a process's threads do")
+def test_a_pause_that_another_process_undoes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlog.local.signalling._STOPS_S", 0.05)
+    monkeypatch.setattr("dlog.local.signalling._is_at_rest", lambda stat: False)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        with pytest.raises(TimeoutError, match=f"process {process.pid} has not stopped"):
+            pause_process(process.pid)
+        process.kill()

@@ -7,7 +7,7 @@ changes nothing, neither in the metadata store nor on a bookie. The log that com
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -42,11 +42,12 @@ INSPECTOR = "inspector"
 """How the names of these processes begin."""
 _PAUSE_S = 0.3
 _FAILED_READS = frozenset(("read_error", "misdirected_read", "no_descriptor"))
+_Way = Callable[[str], Coroutine[Any, Any, object]]
 _CHANGES = c24_inspections_change_nothing.__name__
 
 
 class Inspections:
-    """What all inspectors of a run share: what they have been told of each ledger, and what is certain of the log."""
+    """What all inspectors of a run share: what was reported of each ledger, and what is certain of the log."""
 
     def __init__(
         self,
@@ -167,16 +168,16 @@ class SwarmInspector:
             for ways in ((self.verify,), (self._explain,), (self.history, self.list_ledgers, self.overview)):
                 group.create_task(self._again_and_again(ways), name=f"{self._name} inspects")
 
-    async def _again_and_again(self, ways: Sequence[Callable[[str], Awaitable[Any]]]) -> None:
+    async def _again_and_again(self, ways: Sequence[_Way]) -> None:
         while not self._stopping():
             await asyncio.sleep(self._chance.expovariate(1 / _PAUSE_S))
             log = OTHER_LOG if self._other_log and self._chance.random() < 0.2 else self._log
             await self._ask(self._chance.choice(ways), log)
 
-    async def _ask(self, way: Callable[[str], Awaitable[Any]], log: str) -> None:
+    async def _ask(self, way: _Way, log: str) -> None:
         acknowledged = bool(self._recorder.acknowledged)
         try:
-            await cut_short(_coroutine(way, log), self._chance, share=0.1)
+            await cut_short(way(log), self._chance, share=0.1)
         except (CutShortError, UnavailableError):
             return
         except LogNotFoundError as error:
@@ -275,7 +276,3 @@ class SwarmInspector:
         if found.message is not None and found.resolution is Resolution.COMMITTED:
             self._explained += 1
             self._recorder.returned_message(f"{self._name}.explains{self._explained}", found.message)
-
-
-async def _coroutine(way: Callable[[str], Awaitable[Any]], log: str) -> None:
-    await way(log)
