@@ -44,10 +44,15 @@ from dlog.testing.swarm.processes.visitors import SwarmVisitors
 from dlog.testing.swarm.processes.witnesses import SwarmWitness
 from dlog.testing.swarm.processes.writers import SwarmWriter
 from dlog.testing.swarm.repair.operators import OPERATOR, Departures, SwarmOperator
-from dlog.testing.swarm.repair.repairers import REPAIRER, SwarmRepairer, patient, wrong_in_the_end
+from dlog.testing.swarm.repair.repairers import (
+    REPAIRER,
+    SwarmRepairer,
+    closed_unheard,
+    patient,
+    wrong_in_the_end,
+)
 from dlog.testing.swarm.verification import Verification
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
-from ledger.model import BookieId, LedgerId
 from ledger.writing.late_copies import LateCopies
 from ledger.writing.missed_copies import MissedCopies
 
@@ -424,7 +429,7 @@ class Swarm:
         process = "repairer-verifier"
         config = patient(self._plan.log_config(process))
         # A client that was killed may not have marked what it knew: only a full check would find it.
-        unmarked: dict[LedgerId, set[BookieId]] = {}
+        unmarked = closed_unheard(self._cluster.metadata.history)
         for missed, late in self._missed:
             for ledger_id, bookies in missed.unmarked.items():
                 unmarked.setdefault(ledger_id, set()).update(bookies)

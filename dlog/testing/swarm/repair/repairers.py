@@ -14,7 +14,9 @@ from dataclasses import replace
 from dlog.client import LogClient
 from dlog.config import LogConfig
 from dlog.testing.checks.copies import audit
+from dlog.testing.checks.decoded import decode_ledger_metadata
 from dlog.testing.cluster import SimulatedCluster
+from dlog.testing.metadata.history import RegisterHistory
 from ledger.errors import LedgerNotFoundError, RecordNotFoundError
 from ledger.model import BookieId, LedgerId, LedgerMetadata
 from ledger.repair.auditor import Auditor
@@ -37,7 +39,8 @@ QUICK = RepairConfig(
 _ALL = Scope(others=Depth.ALL)
 _TRIES = 5
 _AGAIN_S = 1.0
-_ANSWER_S = 10.0
+_ANSWER_S = 25.0
+"""Longer than any packet is on its way, and than a slow sync takes, for which a check of copies waits, too."""
 
 
 class SwarmRepairer:
@@ -57,7 +60,7 @@ class SwarmRepairer:
 
 
 def patient(config: LogConfig) -> LogConfig:
-    """Settings of the client for `wrong_in_the_end`: it waits for an answer longer than any packet is on its way.
+    """Settings of the client for `wrong_in_the_end`: it waits for every answer that comes.
 
     After one timeout a check of copies does not ask the bookie again for `copy_audit.SILENCE_S`: longer than all tries.
     """
@@ -69,6 +72,22 @@ def patient(config: LogConfig) -> LogConfig:
         probe_timeout_s=_ANSWER_S,
     )
     return replace(config, ledger=ledger)
+
+
+def closed_unheard(history: RegisterHistory) -> dict[LedgerId, set[BookieId]]:
+    """The members of the ledgers whose closing was on its way to the store or back when its client was killed.
+
+    What they lack would have been marked after the answer.
+    """
+    found: dict[LedgerId, set[BookieId]] = {}
+    for call in history.calls:
+        if call.operation == "write" and call.returned is None and call.register.startswith("ledger/"):
+            assert call.value is not None
+            metadata = decode_ledger_metadata(call.value)
+            if metadata.closed:
+                ledger_id = LedgerId(int(call.register.removeprefix("ledger/")))
+                found.setdefault(ledger_id, set()).update(metadata.members())
+    return found
 
 
 async def wrong_in_the_end(
