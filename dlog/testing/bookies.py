@@ -105,7 +105,8 @@ class SimulatedBookie:
         self._storage = storage
         self._gc = (gc_interval_s, gc_grace_s)
         self._scrub_interval_s = scrub_interval_s
-        self._rebuild_interval_s = rebuild_interval_s
+        self.rebuild_interval_s = rebuild_interval_s
+        """From one rebuild of the index to the next; 0: none from the next process on."""
         self._limits = limits or Limits()
         self.network_location = network_location
         """What its processes publish as its location."""
@@ -281,8 +282,8 @@ class SimulatedBookie:
 
     async def _rebuild_index(self, server: BookieServer) -> None:
         """As an operator who has its index made anew, again and again."""
-        while self._rebuild_interval_s and server.storage is not None:
-            await asyncio.sleep(self._rebuild_interval_s)
+        while self.rebuild_interval_s and server.storage is not None:
+            await asyncio.sleep(self.rebuild_interval_s)
             with suppress(LogStoreError):  # the old index stays, or the bookie ends
                 await server.storage.rebuild_index()
                 self._loop.trace.note("bookie.rebuilt", self.node.label, "")
