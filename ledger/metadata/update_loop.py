@@ -43,9 +43,7 @@ async def update_ledger(
         wanted = rewritten(transform(local.value))
         try:
             await linger("metadata.slow-ledger-change")
-            version = await store.write_ledger(ledger_id, wanted, local.version)
-            await linger("metadata.slow-ledger-answer")
-            return Versioned(wanted, version)
+            return Versioned(wanted, await store.write_ledger(ledger_id, wanted, local.version))
         except MetadataVersionError as error:
             await rounds.again(error)
             local = await store.read_ledger(ledger_id)

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 from dlog.testing.metadata.history import Operation, RegisterCall, RegisterHistory
 from dlog.testing.metadata.older_answers import OlderAnswers
 from dlog.testing.metadata.session import Session
+from ledger.buggify import linger
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
@@ -124,7 +125,7 @@ class SimulatedStore(KeyValueStore):
 
     async def write_ledger(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         call = self._invoke(_ledger(ledger_id), "write", expected=version, value=_bytes(metadata))
-        answer = super().write_ledger(ledger_id, metadata, version)
+        answer = _slowly(super().write_ledger(ledger_id, metadata, version))
         return await self._change(call, answer, lambda version: (version, call.value))
 
     async def remove_ledger(self, ledger_id: LedgerId, version: int | None = None) -> None:
@@ -218,6 +219,12 @@ class KeptRegistration:
                 return
             except LogStoreError:
                 await asyncio.sleep(_AGAIN_S)
+
+
+async def _slowly(answer: Awaitable[_T]) -> _T:
+    found = await answer
+    await linger("metadata.slow-ledger-answer")
+    return found
 
 
 def _ledger(ledger_id: int) -> str:

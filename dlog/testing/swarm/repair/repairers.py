@@ -16,7 +16,7 @@ from dlog.config import LogConfig
 from dlog.testing.checks.copies import audit
 from dlog.testing.checks.decoded import decode_ledger_metadata
 from dlog.testing.cluster import SimulatedCluster
-from dlog.testing.metadata.history import RegisterHistory
+from dlog.testing.metadata.history import CallOutcome, RegisterHistory
 from ledger.errors import LedgerNotFoundError, RecordNotFoundError
 from ledger.model import BookieId, LedgerId, LedgerMetadata
 from ledger.repair.auditor import Auditor
@@ -75,18 +75,17 @@ def patient(config: LogConfig) -> LogConfig:
 
 
 def closed_unheard(history: RegisterHistory) -> dict[LedgerId, set[BookieId]]:
-    """The members of the ledgers whose closing was on its way to the store or back when its client was killed.
+    """The members of the ledgers whose closing had no answer, perhaps since its client was killed.
 
-    What they lack would have been marked after the answer.
+    What they lack is marked after the answer.
     """
     found: dict[LedgerId, set[BookieId]] = {}
     for call in history.calls:
-        if call.operation == "write" and call.returned is None and call.register.startswith("ledger/"):
-            assert call.value is not None
-            metadata = decode_ledger_metadata(call.value)
-            if metadata.closed:
-                ledger_id = LedgerId(int(call.register.removeprefix("ledger/")))
-                found.setdefault(ledger_id, set()).update(metadata.members())
+        if call.operation != "write" or call.outcome is not CallOutcome.UNKNOWN or call.value is None:
+            continue
+        if call.register.startswith("ledger/") and (metadata := decode_ledger_metadata(call.value)).closed:
+            ledger_id = LedgerId(int(call.register.removeprefix("ledger/")))
+            found.setdefault(ledger_id, set()).update(metadata.members())
     return found
 
 
