@@ -40,7 +40,7 @@ _ALL = Scope(others=Depth.ALL)
 _TRIES = 5
 _AGAIN_S = 1.0
 _ANSWER_S = 25.0
-"""Longer than any packet is on its way, and than a slow sync takes, for which a check of copies waits, too."""
+"""Longer than any packet is on its way, and than `DiskTiming.slow_sync_s`: a check of copies waits for a sync, too."""
 
 
 class SwarmRepairer:
@@ -77,7 +77,8 @@ def patient(config: LogConfig) -> LogConfig:
 def closed_unheard(history: RegisterHistory) -> dict[LedgerId, set[BookieId]]:
     """The members of the ledgers whose closing had no answer, perhaps since its client was killed.
 
-    What they lack is marked after the answer.
+    What they lack is marked after the answer. One that was only lost counts, too: its client asks what became of it,
+    and may be killed before it knows.
     """
     found: dict[LedgerId, set[BookieId]] = {}
     for call in history.calls:

@@ -36,7 +36,21 @@ def test_help_loads_nothing_heavy() -> None:
 def test_a_start_loads_no_repair_unless_it_is_asked_for() -> None:
     """A fifth of the time that a start takes."""
     repair = ("ledger.client", "ledger.repair.autorecovery")
-    program = f"import sys, bookie_server.process; print([each for each in {repair} if each in sys.modules])"
+    program = f"""
+import asyncio, sys, bookie_server.process
+from pathlib import Path
+from bookie_server.autorecovery import autorecovery
+from bookie_server.config import BookieConfig
+from bookie_server.storage.config import StorageConfig
+
+async def run():
+    storage = StorageConfig(journal_directory=Path("journal"), ledger_directory=Path("ledgers"))
+    config = BookieConfig(metadata="memory:x", storage=storage)
+    async with autorecovery(config, None, None):
+        print([each for each in {repair} if each in sys.modules])
+
+asyncio.run(run())
+"""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
