@@ -68,7 +68,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on(seeds: Seeds) -> None:
     seeds.stop_after = 10**6
     assert seeds.run("20") == 0
     assert seeds.asked[0] == ("narrow", 4)
-    assert "| beyond | every 10th of 10..20 | 2 |" in seeds.page.read_text()
+    assert "| beyond | 10..20 in steps of 10 | 2 |" in seeds.page.read_text()
     assert [job for job in seeds.asked if job[0] == "beyond"] == [("beyond", 10), ("beyond", 20)]
     assert "| runs | 20 | 10 | 10 | 2 |" in seeds.page.read_text()
     assert seeds.run("1..20") == 0

@@ -252,7 +252,7 @@ def _sum(counted: Rows, column: str) -> object:
 def _part(part: Part) -> tuple[object, ...]:
     seeds = ", ".join(f"{first}..{last}" if last > first else str(first) for first, last in part.seeds)
     if part.step > 1:
-        seeds = f"every {part.step}th of {seeds}"
+        seeds = f"{seeds} in steps of {part.step}"
     return (f"`{part.commit}`", part.profile, seeds, part.runs, part.first_day, part.last_day, part.machine)
 
 

@@ -47,8 +47,16 @@ class Site:
     new: str
     number: int
     """Distinguishes what is changed alike twice in one function."""
-    tree: ast.Module
-    """The module with the change."""
+    module: ast.Module
+    node: ast.expr | ast.stmt
+    """What is changed in the module."""
+    changed: ast.expr | ast.stmt
+
+    @property
+    def tree(self) -> ast.Module:
+        """A copy of the module with the change; to make it takes longer than to find the site."""
+        memo = {id(self.node): ast.copy_location(self.changed, self.node)}
+        return ast.fix_missing_locations(copy.deepcopy(self.module, memo))
 
     @property
     def key(self) -> str:
@@ -66,7 +74,7 @@ def sites(source: str) -> Iterator[Site]:
                 old, new = ast.unparse(node), ast.unparse(changed)
                 number = seen.get((old, new), 0)
                 seen[old, new] = number + 1
-                yield Site(name, node.lineno, old, new, number, _replaced(module, node, changed))
+                yield Site(name, node.lineno, old, new, number, module, node, changed)
 
 
 def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[_Function, str]]:
@@ -132,9 +140,3 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:
             yield called
         case _:
             return
-
-
-def _replaced(module: ast.Module, node: ast.AST, changed: ast.AST) -> ast.Module:
-    """A copy of the module in which the node is the changed one."""
-    memo = {id(node): ast.copy_location(changed, node)}
-    return ast.fix_missing_locations(copy.deepcopy(module, memo))
