@@ -30,6 +30,7 @@ A bookie that was killed cannot start before its old session has ended, so tests
 SORTED = "org.apache.bookkeeper.bookie.SortedLedgerStorage"
 DB = "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage"
 _MARK_BYTES = 16
+"""Of its log mark: a journal file's id and an offset."""
 
 _SETTINGS: dict[str, object] = {
     "allowLoopback": True,
