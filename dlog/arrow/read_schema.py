@@ -45,7 +45,7 @@ def read_schema(columns: Sequence[str] | None = None) -> pa.Schema:
     """The schema of these columns, in this order; without a choice, of those not on request.
 
     Raises:
-        ConfigurationError: a column is unknown or named twice, or there is none.
+        ConfigurationError: a column is unknown, named twice or no text, or there is none.
     """
     if columns is None:
         return pa.schema([field for name, field in _FIELDS.items() if name not in _ON_REQUEST])
@@ -53,6 +53,7 @@ def read_schema(columns: Sequence[str] | None = None) -> pa.Schema:
     if not columns:
         raise ConfigurationError(f"columns is empty: name at least one of {', '.join(_FIELDS)}")
     for number, name in enumerate(columns):
+        require_type("a name in columns", name, str)
         if name not in _FIELDS:
             raise ConfigurationError(f"column {name!r} is unknown: use {', '.join(_FIELDS)}")
         if name in columns[:number]:

@@ -262,9 +262,10 @@ def test_wrong_requests_are_refused(request: pytest.FixtureRequest) -> None:
                 (["value", "key", "value"], "column 'value' is named twice"),
                 ([], "columns is empty: name at least one of log"),
                 ("value", "columns must be"),
+                (["value", ["key"]], "a name in columns must be a text"),
             ):
                 with pytest.raises(ConfigurationError, match=sentence):
-                    await reader.to_arrow(columns)
+                    await reader.to_arrow(columns)  # type: ignore[arg-type]
             for batch_rows in (0, 10_000_001, 2.5):
                 with pytest.raises(ConfigurationError, match="batch_rows must be"):
                     await anext(reader.arrow_batches(batch_rows=batch_rows))  # type: ignore[arg-type]
