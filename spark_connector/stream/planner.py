@@ -15,6 +15,7 @@ from typing import TypeVar
 from dlog.errors import LogNotFoundError
 from dlog.model import EARLIEST_ID, LogName, MessageId
 from dlog.together import each
+from ledger.errors import ConfigurationError
 from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.errors import OffsetFormatError, PartitionDataLossError, StreamDataLossError
 from spark_connector.extents.extent_reader import ExtentReader
@@ -69,6 +70,8 @@ class StreamPlanner:
         """Of a query that ends with what is there when it begins."""
         self._waiting_since_s: float | None = None
         """When messages were seen that are too few for a micro-batch."""
+        self._refusal: ConfigurationError | None = None
+        """Why no stream can begin with these options now."""
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -76,13 +79,24 @@ class StreamPlanner:
     # ---- offsets
 
     async def initial(self) -> StreamOffset:
-        """Where the stream begins; the same whenever it is asked for."""
+        """Where the stream begins; the same whenever it is asked for.
+
+        Spark also asks before it repeats the first micro-batch after a restart, and the end of that says where it
+        began. `startingId` need not fit the logs any more then, so only `latest` raises that it does not.
+        """
         if self._initial is None:
-            tails = await self._tails()
-            check_logs("startingId", self._options.read.starting, tails)
-            positions = await each(tails.items(), lambda item: self._started(*item))
-            self._initial = self._reported = StreamOffset(dict(zip(tails, positions, strict=True)))
+            try:
+                self._initial = await self._beginnings()
+            except ConfigurationError as error:
+                self._initial, self._refusal = StreamOffset({}), error
+            self._reported = self._initial
         return self._initial
+
+    async def _beginnings(self) -> StreamOffset:
+        tails = await self._tails()
+        check_logs("startingId", self._options.read.starting, tails)
+        positions = await each(tails.items(), lambda item: self._started(*item))
+        return StreamOffset(dict(zip(tails, positions, strict=True)))
 
     async def _started(self, log: str, tail: Tail) -> LogPosition:
         if (time_us := self._options.read.starting_time_us) is not None:
@@ -108,9 +122,12 @@ class StreamPlanner:
         """The end of the micro-batch from `start` on; `start` itself if there is none yet.
 
         Raises:
+            ConfigurationError: the stream begins now, and `startingId` does not fit its logs.
             StreamDataLossError: messages from `start` on were trimmed, or a log does not exist or is another one now.
             PartitionDataLossError: messages that were not trimmed are missing.
         """
+        if self._refusal is not None:
+            raise self._refusal
         self._check_checkpoint(start)
         return await self._despite_trims(lambda: self._latest(start, limit))
 
@@ -155,6 +172,7 @@ class StreamPlanner:
             StreamDataLossError: messages of it were trimmed, or a log does not exist or is another one now.
             PartitionDataLossError: messages that were not trimmed are missing.
         """
+        self._refusal = None  # the stream has begun before
         self._check_checkpoint(end)
         return await self._despite_trims(lambda: self._partitions(start, end))
 
