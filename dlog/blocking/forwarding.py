@@ -25,9 +25,8 @@ def forwards(
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Have a blocking method, whose body is `...`, call `method` of its object's `_target`.
 
-    If its signature has `timeout_s`, the method is awaited on the loop for at most this time; otherwise it is called
-    directly. `convert` makes what the caller gets from the blocking object and the result; it runs where the method
-    has run.
+    It runs on the loop. If its signature has `timeout_s`, the method is awaited, for at most this time. `convert` makes
+    what the caller gets from the blocking object and the result; it runs on the loop, too.
     """
 
     def implement(row: Callable[P, T]) -> Callable[P, T]:
@@ -50,7 +49,8 @@ def forwards(
 
             if waits:
                 return blocking._thread.run_within(timeout_s, row.__name__, wait)
-            return converted(begin())
+            # Not here: the client notes what it opens in a dict, over which the loop may be iterating to close it.
+            return blocking._thread.call(lambda: converted(begin()))
 
         call.__doc__ = _documentation(method, waits)
         return cast(Callable[P, T], call)
