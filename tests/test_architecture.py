@@ -184,6 +184,7 @@ OWNERS = {
     "bookie_server/disk/system_disk.py": "files and the threads that write them",
     "bookie_server/disk/rocksdb_store.py": "the index's store, which several of those threads use",
     "dlog/address.py": "the environment variable that names the cluster",
+    "dlog/aio.py": "the clients of a process that forks",
     "dlog/blocking/deadline.py": "how long blocking callers may wait",
     "dlog/blocking/loop_thread.py": "the thread that runs the loop under blocking callers",
     "dlog/blocking/future_waiters.py": "what the standard library needs of a future",

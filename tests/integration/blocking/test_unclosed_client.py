@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,24 +10,40 @@ from pathlib import Path
 import pytest
 
 import dlog
+from dlog.local.embedded import Standalone
 from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
 
 
+_BLOCKING = """
+import dlog, os, signal, sys
+client = dlog.connect(sys.argv[1])
+writer = client.open_writer('orders', create=True)
+for pid in map(int, sys.argv[2].split(',')):
+    os.kill(pid, signal.SIGSTOP)
+if sys.argv[3] == 'True':
+    for number in range(1000):
+        writer.submit(b'%d' % number)
+"""
+_ASYNCIO = """
+import asyncio, dlog, os, signal, sys
+async def main():
+    client = await dlog.aio.connect(sys.argv[1])
+    writer = await client.open_writer('orders', create=True)
+    for pid in map(int, sys.argv[2].split(',')):
+        os.kill(pid, signal.SIGSTOP)
+    if sys.argv[3] == 'True':
+        for number in range(1000):
+            await writer.submit(b'%d' % number)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [_BLOCKING, _ASYNCIO], ids=["blocking", "asyncio"])
 @pytest.mark.parametrize("undecided", [True, False])
-def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided: bool) -> None:
+def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided: bool, program: str) -> None:
     """ResourceWarning, and a sentence on stderr if appends were under way: those may be lost."""
-    program = (
-        "import dlog, os, signal, sys\n"
-        "client = dlog.connect(sys.argv[1])\n"
-        "writer = client.open_writer('orders', create=True)\n"
-        "for pid in map(int, sys.argv[2].split(',')):\n"
-        "    os.kill(pid, signal.SIGSTOP)\n"
-        "if sys.argv[3] == 'True':\n"
-        "    for number in range(1000):\n"
-        "        writer.submit(b'%d' % number)\n"
-    )
     with dlog.standalone(tmp_path, restart=False) as cluster:
         pids = ",".join(str(bookie.process_id) for bookie in cluster.bookies)
         done = subprocess.run(
@@ -43,3 +60,32 @@ def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided
     assert f"ResourceWarning: unclosed client of {cluster.uri}" in done.stderr
     lost = "the client of log default/orders was not closed: appends that are under way may be lost"
     assert (lost in done.stderr) is undecided
+
+
+def test_only_the_process_that_has_connected_is_warned_and_only_of_what_it_has_not_closed(
+    cluster: Standalone,
+) -> None:
+    """A forked process inherits the clients of its parent, which is to close them."""
+    program = """
+import asyncio, dlog, os, sys
+async def main():
+    async with dlog.aio.connect(sys.argv[1]) as client:
+        writer = await client.open_writer('closed', create=True)
+        await writer.submit(b'payload')
+    client = await dlog.aio.connect(sys.argv[1])
+    writer = await client.open_writer('unclosed', create=True)
+    await writer.submit(b'payload')
+    return client
+client = asyncio.run(main())
+if os.fork():
+    os.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, cluster.uri],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=ROOT,
+    )
+    assert re.findall("the client of log (.*) was not closed", done.stderr) == ["default/unclosed"]
