@@ -67,6 +67,9 @@ class AsyncStandalone:
         require_type("directory", directory, str, os.PathLike)
         require_type("bookies", bookies, int)
         require_type("metadata", metadata, str, type(None))
+        require_type("restart", restart, bool)
+        if report is not None and not callable(report):
+            raise ConfigurationError(f"report must be a function or None, got {report!r:.80}")
         if not 1 <= bookies <= _BOOKIES_MAX:
             raise ConfigurationError(f"bookies must be 1 to {_BOOKIES_MAX}, got {bookies}")
         try:
@@ -75,6 +78,8 @@ class AsyncStandalone:
             raise ConfigurationError(
                 f"directory {os.fspath(directory)!r} cannot be used: its symbolic links lead in a circle"
             ) from error
+        except ValueError as error:  # a NUL byte, or half of a surrogate pair
+            raise ConfigurationError(f"directory {os.fspath(directory)!r} cannot be used: {error}") from error
         if not is_utf8(str(self._directory)):
             raise ConfigurationError(
                 f"directory {str(self._directory)!r} cannot be part of an address: its name is not UTF-8"

@@ -7,6 +7,7 @@ restarted, so that the reason stays at the end of its log.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ import dlog
 from dlog.errors import StandaloneError
 from dlog.local.signalling import pause_process, send_signal
 from ledger.errors import ConfigurationError
+
+_log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
 
@@ -70,7 +73,7 @@ class BookieSupervisor:
         self._directory = directory
         self._log_file = log_file
         self._metadata_uri = metadata_uri
-        self._report = report
+        self._reported_to = report
         self._address = ""
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -138,6 +141,13 @@ class BookieSupervisor:
             self._report(f"bookie {self.number} did not stop within {STOP_TIMEOUT_S:.0f} s; killing it")
             send_signal(process, signal.SIGKILL)
             await process.wait()
+
+    def _report(self, event: str) -> None:
+        """An error of the function that is called must not end the watch: the bookie would not be restarted."""
+        try:
+            self._reported_to(event)
+        except Exception:  # noqa: BLE001 - any, and it is logged
+            _log.exception("the function that is called with each event failed: %s", event)
 
     # ---- life and death
 

@@ -81,6 +81,20 @@ def test_a_bookie_that_dies_is_reported_and_restarted(tmp_path: Path) -> None:
     ]
 
 
+def test_a_bookie_is_restarted_although_the_report_of_its_death_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(event: str) -> None:
+        raise OSError("nothing can be written")
+
+    with dlog.standalone(tmp_path / "data", bookies=1, report=fail) as cluster:
+        (before,) = cluster.bookies
+        assert before.process_id is not None
+        os.kill(before.process_id, signal.SIGKILL)
+        wait_until(lambda: cluster.bookies[0].process_id not in (None, before.process_id))
+    assert f"failed: bookie 1 ({before.bookie_id}) was ended by SIGKILL; restarting it" in caplog.text
+
+
 def test_a_restart_that_the_system_refuses_is_reported_and_tried_again(tmp_path: Path) -> None:
     """A bookie whose log cannot be opened is no end of watching it: it is back once the reason has gone."""
     said: list[str] = []
@@ -221,6 +235,13 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         dlog.standalone(tmp_path, bookies=0)
     with pytest.raises(ConfigurationError, match="without"):
         dlog.standalone(tmp_path / "what?")
+    for name in ("a\0b", "a\ud800b"):
+        with pytest.raises(ConfigurationError, match="cannot be used"):
+            dlog.standalone(name)
+    with pytest.raises(ConfigurationError, match="restart must be True or False, got 'no'"):
+        dlog.standalone(tmp_path, restart="no")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="report must be a function or None, got 1"):
+        dlog.standalone(tmp_path, report=1)  # type: ignore[arg-type]
 
 
 async def test_the_same_in_asyncio(tmp_path: Path) -> None:
