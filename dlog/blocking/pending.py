@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dlog.blocking.deadline import Deadline
 from dlog.blocking.future_waiters import FutureWaiters
@@ -100,6 +100,18 @@ class Pending(Future[T]):
     def __repr__(self) -> str:
         outcome = "undecided" if not self._done else repr(self._value if self.succeeded else self._error)
         return f"<Pending {outcome}>"
+
+    # An error with a pending append must get to another process, or its caller takes it for an error of pickling. The
+    # append itself stays here, as None there; and it is one thing, however often the error is copied.
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     # ---- callers' threads
 

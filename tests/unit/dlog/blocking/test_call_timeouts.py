@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import time
 from typing import Any
 
@@ -45,6 +47,21 @@ def test_an_append_that_takes_too_long_goes_on() -> None:
         )
         writer.close()
         assert payloads(log) == [b"one", b"two", b"three"]
+
+
+def test_its_error_gets_to_another_process_without_the_append() -> None:
+    """`multiprocessing` and `concurrent.futures` pickle what a worker raises."""
+    with blocking_log() as log:
+        writer = log.client(ledger=PATIENT).open_writer("orders", create=True)
+        log.be_silent()
+        with pytest.raises(CallTimeoutError) as here:
+            writer.append(b"one", timeout_s=0.05)
+        there = pickle.loads(pickle.dumps(here.value))
+        assert (type(there), str(there), there.timeout_s) == (CallTimeoutError, str(here.value), 0.05)
+        assert there.pending is None
+        assert copy.copy(here.value).pending is copy.deepcopy(here.value).pending is here.value.pending
+        log.speak()
+        writer.close()
 
 
 def test_a_late_failure_of_such_an_append_is_reported_by_flush() -> None:
