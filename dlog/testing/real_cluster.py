@@ -4,13 +4,14 @@
         cluster.partition(0)
 
 Methods block, return when the fault is in place, and may be called from any thread, so they serve asyncio and
-blocking tests. Bookies are counted from 0. The metadata store is a SQLite file, which no fault affects.
+blocking tests. Bookies are counted from 0; a number that none has, and a call while the cluster does not run, are a
+ConfigurationError. The metadata store is a SQLite file, which no fault affects.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +20,7 @@ from dlog.blocking.loop_thread import LoopThread
 from dlog.local.embedded import AsyncStandalone
 from dlog.local.supervisor import BookieFacts
 from dlog.testing.relay import BEHIND, FRONT, Relay
+from ledger.errors import ConfigurationError
 
 
 class RealCluster:
@@ -108,8 +110,15 @@ class RealCluster:
         """Start all bookies; on return they serve.
 
         Raises:
+            ConfigurationError: it is running, or the directory has bookies: those know the ports of other relays.
             StandaloneError: a bookie did not start.
         """
+        if self._thread is not None:
+            raise ConfigurationError("the cluster is running already")
+        if any(self._directory.glob("bookie-*")):
+            raise ConfigurationError(
+                f"directory {self._directory} has bookies of another RealCluster: choose an empty one"
+            )
         # Not uvloop: its child processes want the main thread's signal handler.
         self._thread = LoopThread("dlog cluster", new_loop=asyncio.new_event_loop)
         try:
@@ -119,9 +128,9 @@ class RealCluster:
             raise
 
     def stop(self) -> None:
-        """Stop all processes, in whatever state they are; a second call does nothing."""
+        """Stop all processes, in whatever state they are; a second call, or one in a forked process, does nothing."""
         thread, self._thread = self._thread, None
-        if thread is not None:
+        if thread is not None and not thread.forked:
             try:
                 thread.run(self._stop)
             finally:
@@ -150,13 +159,21 @@ class RealCluster:
         port = self._relays[number - 1].port
         return ["--host", BEHIND, "--advertised", FRONT, "--port", str(port)]
 
-    def _each(self, numbers: Iterable[int], do: Callable[[Relay], None]) -> None:
+    def _each(self, numbers: Sequence[int], do: Callable[[Relay], None]) -> None:
         def work() -> None:
-            for number in numbers:
-                do(self._relays[number])
+            for relay in relays:
+                do(relay)
 
-        self._running().call(work)
+        running = self._running()
+        for number in numbers:
+            if not 0 <= number < self._count:
+                raise ConfigurationError(
+                    f"there is no bookie {number}: {self._count} are running, numbered from 0"
+                )
+        relays = [self._relays[number] for number in numbers]
+        running.call(work)
 
     def _running(self) -> LoopThread:
-        assert self._thread is not None, "the cluster does not run: use it inside 'with RealCluster(...)'"
+        if self._thread is None:
+            raise ConfigurationError("the cluster does not run: use it inside 'with RealCluster(...)'")
         return self._thread

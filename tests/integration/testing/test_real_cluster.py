@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import dlog
 from dlog.testing import RealCluster
+from ledger.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration
 
@@ -75,3 +77,34 @@ def test_a_cluster_of_which_half_is_paused_stops_immediately(tmp_path: Path) -> 
         processes = [supervisor._process for supervisor in cluster._cluster._supervisors]
     # SIGKILL would be the supervisor's, after it has waited for the sleeper in vain.
     assert [process.returncode for process in processes if process is not None] == [0, 0]
+
+
+def test_what_cannot_be_hurt_is_refused(cluster: RealCluster) -> None:
+    """A negative number, as that of the last bookie, too: a test would hurt another one than it names."""
+    for number in (-1, 3):
+        for hurt in (cluster.partition, cluster.cut, cluster.reconnect, cluster.kill, cluster.pause):
+            with pytest.raises(ConfigurationError, match=f"there is no bookie {number}: 3 are running"):
+                hurt(number)
+
+
+def test_a_cluster_starts_once_in_an_empty_directory(cluster: RealCluster, tmp_path: Path) -> None:
+    """A second start would lose the processes of the first, and bookies refuse the port of another relay."""
+    with pytest.raises(ConfigurationError, match="running already"):
+        cluster.start()
+    with dlog.connect(cluster.uri) as client:
+        client.create("still-there")
+    with pytest.raises(ConfigurationError, match="choose an empty one"):
+        RealCluster(cluster.logs.parent).start()
+    other = RealCluster(tmp_path)
+    with pytest.raises(ConfigurationError, match="does not run"):
+        other.kill(0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_stops_nothing(cluster: RealCluster) -> None:
+    child = multiprocessing.get_context("fork").Process(target=cluster.stop)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    with dlog.connect(cluster.uri) as client, client.open_writer("forked", create=True) as writer:
+        writer.append(b"payload")
