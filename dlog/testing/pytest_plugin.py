@@ -72,7 +72,11 @@ def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedClust
     from dlog.testing.cluster import ClusterConfig, Simulation
 
     mark = _mark(request.node)
-    config = mark.get("config") or ClusterConfig(bookies=mark.get("bookies", 3))
+    config = mark.get("config")
+    if config is None:
+        config = ClusterConfig(bookies=mark.get("bookies", 3))
+    elif not isinstance(config, ClusterConfig):
+        _refuse(f"takes a dlog.testing.ClusterConfig as config, got {config!r:.80}")
     with_events = bool(request.config.getoption("--dlog-timeline"))
     simulation = Simulation(request.param, config=config, with_events=with_events)
     request.node.stash[_SIMULATION] = simulation
@@ -114,8 +118,12 @@ def _seeds(config: pytest.Config, mark: dict[str, Any]) -> Sequence[int]:
     one: int | None = config.getoption("--dlog-seed")
     if one is not None:
         return [one]
-    seeds: int | Sequence[int] = mark.get("seeds", 1)
-    return range(seeds) if isinstance(seeds, int) else seeds
+    given = mark.get("seeds", 1)
+    seeds = range(given) if type(given) is int else given
+    # pytest skips a test that has none, as if that were meant.
+    if not isinstance(seeds, Sequence) or not seeds or not {int}.issuperset(map(type, seeds)):
+        _refuse(f"takes as seeds their number, at least 1, or a list of them, got {given!r:.80}")
+    return seeds
 
 
 def _mark(node: pytest.Item | pytest.Collector) -> dict[str, Any]:
@@ -145,5 +153,8 @@ def dlog_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rea
     """A cluster of bookie processes for this test alone; their data and logs are in its `tmp_path`."""
     from dlog.testing.real_cluster import RealCluster
 
-    with RealCluster(tmp_path / "dlog", _mark(request.node).get("bookies", 3)) as cluster:
+    mark = _mark(request.node)
+    if mark.keys() - {"bookies"}:
+        _refuse("has only bookies where a test takes dlog_cluster: seeds and config are of simulated_cluster")
+    with RealCluster(tmp_path / "dlog", mark.get("bookies", 3)) as cluster:
         yield cluster

@@ -98,6 +98,12 @@ from dlog.testing import ClusterConfig
         ("(seeds=2, bookie=5)", simulated, "has no 'bookie': use seeds, bookies, config"),
         ("(bookie=5)", "def test_it(dlog_cluster): pass", "has no 'bookie': use seeds, bookies, config"),
         ("(bookies=5, config=ClusterConfig(racks=2))", simulated, "set ClusterConfig(bookies=5)"),
+        ("(config={})", simulated, "takes a dlog.testing.ClusterConfig as config, got {}"),
+        ("(seeds=0)", simulated, "their number, at least 1, or a list of them, got 0"),
+        ("(seeds=[])", simulated, "or a list of them, got []"),
+        ("(seeds='20')", simulated, "or a list of them, got '20'"),
+        ("(seeds=2.5)", simulated, "or a list of them, got 2.5"),
+        ("(seeds=5)", "def test_it(dlog_cluster): pass", "seeds and config are of simulated_cluster"),
     ):
         done = run_tests(tmp_path, source.format(given=given, test=test))
         assert sentence in done.stdout, done.stdout
