@@ -248,14 +248,15 @@ class Client:
         Writers are closed first: each waits for the outcome of every append it has accepted. Bookies that are behind
         get up to 10 s, while they answer, to store their copies; what they lack is marked for repair. After `timeout_s`
         seconds, or if interrupted, appends in flight end indeterminate and those not sent are aborted; everything is
-        closed all the same. In a process forked from the one that connected it does nothing.
+        closed all the same. In a process forked from the one that connected, and in what Python calls after the
+        functions of `atexit`, it does nothing.
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
             ConfigurationError: `timeout_s` is not a number; or a function that the client calls, as the callback of
                 an append, has called this. Nothing is closed then.
         """
-        if self._thread.forked:
+        if self._thread.lost:
             return
         try:
             if self._thread.usable:

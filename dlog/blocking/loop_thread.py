@@ -8,14 +8,15 @@ each function, where a loop jumps back. So callers never hold a lock of `threadi
 `concurrent.futures` (an interrupt inside their `__enter__` leaves it locked permanently), and what is fetched for a
 caller is kept on the loop, where no signal is handled, until it is returned.
 
-A process forked from the one that created the loop has no such thread: there every call is refused, and closing does
-nothing.
+A process forked from the one that created the loop has no such thread, and at the end of a program, after the
+functions of `atexit`, it has been stopped wherever it was: there every call is refused, and closing does nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -133,7 +134,14 @@ class LoopThread:
         self.check_caller()
 
     def check_caller(self) -> None:
-        """Refuse a wait for the loop in its own thread, where it could not end. It may be closing already."""
+        """Refuse a wait for the loop that could not end: in its own thread, or once no thread runs it any more.
+
+        It may be closing already.
+        """
+        if sys.is_finalizing():
+            raise ConfigurationError(
+                "the program is ending, and the thread of this client has ended already: close it before, or use 'with'"
+            )
         if threading.current_thread() is self._thread:
             raise ConfigurationError("the blocking API was called from its own loop: use dlog.aio there")
 
@@ -157,6 +165,13 @@ class LoopThread:
     def closed(self) -> bool:
         return self._closed
 
+    @property
+    def lost(self) -> bool:
+        """Whether no thread runs the loop, although nothing has ended it: in a forked process, and at the end of the
+        program, when generators are closed and `__del__` is called of what is left.
+        """
+        return self.forked or sys.is_finalizing()
+
     # ---- life
 
     def close(self) -> None:
@@ -165,7 +180,7 @@ class LoopThread:
         Raises:
             ConfigurationError: this is the loop's own thread.
         """
-        if self.forked:
+        if self.lost:
             return
         self.check_caller()
         self._closed, self.usable = True, False

@@ -74,7 +74,7 @@ class MetadataCache:
         Raises:
             CallTimeoutError: not closed within `timeout_s` seconds.
         """
-        if self._thread.usable:
+        if self._thread.usable and not self._thread.lost:
             self._thread.run_within(timeout_s, "close", self._target.close)
 
     def __enter__(self) -> Self:

@@ -471,7 +471,7 @@ class Reader:
         Raises:
             CallTimeoutError: not closed within `timeout_s` seconds.
         """
-        if self._thread.usable:
+        if self._thread.usable and not self._thread.lost:
             self._thread.run_within(timeout_s, "close", self._close)
 
     async def _close(self) -> None:

@@ -231,7 +231,7 @@ class Writer:
             ConfigurationError: `timeout_s` is not a number.
         """
         require_type("timeout_s", timeout_s, float, type(None))
-        if self._thread.usable:
+        if self._thread.usable and not self._thread.lost:
             self._stop()
             self._thread.run(self._close, timeout_s)
         if not self._thread.forked:

@@ -288,7 +288,7 @@ class Standalone:
 
     def stop(self) -> None:
         """Stop all bookies cleanly; a second call, or one in a process forked from this, does nothing."""
-        if self._thread is not None and not self._thread.forked:
+        if self._thread is not None and not self._thread.lost:
             self._thread.run(self._cluster.stop)
             self._thread.close()
             self._thread = None

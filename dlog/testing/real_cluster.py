@@ -130,7 +130,7 @@ class RealCluster:
     def stop(self) -> None:
         """Stop all processes, in whatever state they are; a second call, or one in a forked process, does nothing."""
         thread, self._thread = self._thread, None
-        if thread is not None and not thread.forked:
+        if thread is not None and not thread.lost:
             try:
                 thread.run(self._stop)
             finally:

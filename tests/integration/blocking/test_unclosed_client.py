@@ -89,3 +89,74 @@ if os.fork():
         cwd=ROOT,
     )
     assert re.findall("the client of log (.*) was not closed", done.stderr) == ["default/unclosed"]
+
+
+_GENERATOR = """
+import dlog, sys
+client = dlog.connect(sys.argv[1])
+with client.open_writer('ended', create=True) as writer:
+    writer.append_many([b'one', b'two'])
+    cache = client.metadata_cache()
+def messages():
+    with cache, client.reader('ended') as reader:
+        yield from reader
+found = messages()
+next(found)
+"""
+_WRITING_GENERATOR = """
+import dlog, sys
+def write():
+    with dlog.connect(sys.argv[1]) as client, client.open_writer('ended', create=True) as writer:
+        while True:
+            writer.append((yield))
+writing = write()
+next(writing)
+writing.send(b'payload')
+"""
+_CLOSED_BY_DEL = """
+import dlog, sys
+class Service:
+    def __init__(self):
+        self.client = dlog.connect(sys.argv[1])
+    def __del__(self):
+        self.client.close()
+service = Service()
+"""
+_CALLED_BY_DEL = """
+import dlog, sys
+class Service:
+    def __init__(self):
+        self.client = dlog.connect(sys.argv[1])
+    def __del__(self):
+        try:
+            self.client.create('too-late')
+        except dlog.errors.ConfigurationError as error:
+            print(error)
+service = Service()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (_GENERATOR, ""),
+        (_WRITING_GENERATOR, ""),
+        (_CLOSED_BY_DEL, ""),
+        (_CALLED_BY_DEL, "the program is ending, and the thread of this client has ended already"),
+    ],
+    ids=["generator", "writing generator", "closed by __del__", "called by __del__"],
+)
+def test_what_python_calls_after_the_thread_has_ended_does_not_wait_for_it(
+    cluster: Standalone, program: str, printed: str
+) -> None:
+    """Threads that are no daemons and functions of `atexit` come before that, globals after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, cluster.uri],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stdout.startswith(printed)
+    assert done.stderr == ""
