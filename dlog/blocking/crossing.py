@@ -66,6 +66,14 @@ class Crossing:
 
     # ---- callers' threads
 
+    def check_caller(self) -> None:
+        """Refuse a call that could not wait for its outcome, before `put`: the error says that nothing was appended.
+
+        Raises:
+            ConfigurationError: this is the loop's own thread, or the program is ending.
+        """
+        self._thread.check_caller()
+
     def put(
         self,
         message: Message | None,

@@ -77,6 +77,7 @@ class Producer:
             MessageTooLargeError, WriterDeposedError, AppendAbortedError, QueueFullError, CallTimeoutError: as of
                 `Writer.append`.
         """
+        self._crossing.check_caller()
         deadline = Deadline(timeout_s)
         return self.submit(payload, key, headers, sequence=sequence, timeout_s=timeout_s).result_by(deadline)
 
@@ -98,6 +99,7 @@ class Producer:
             MessageTooLargeError: together they exceed `entry_bytes_max`.
             The other errors of `append`, for all messages that are new.
         """
+        self._crossing.check_caller()
         deadline = Deadline(timeout_s)
         pending = self.submit_many(
             payloads, first_sequence=first_sequence, keys=keys, headers=headers, timeout_s=timeout_s

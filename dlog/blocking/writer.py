@@ -63,7 +63,8 @@ class Writer:
             AppendAbortedError: the writer was closed or gave up before the message was sent; certainly absent.
             AppendIndeterminateError: in flight when the writer ended; at `error.message_id` or nowhere
                 (`Client.resolve`).
-            ConfigurationError: payload, key, headers or `expect_tail` are not valid; certainly absent.
+            ConfigurationError: payload, key, headers or `expect_tail` are not valid, or a function that the client
+                calls, as the callback of an append, has called this; certainly absent.
             QueueFullError: the buffer was full for `timeout_s` seconds, or with `expect_tail`; certainly absent.
             CallTimeoutError: no outcome within `timeout_s` seconds; the append goes on, as `error.pending`.
             ReadError, MetadataUnavailableError, ContendedError: with `expect_tail` only: the log's last message cannot
@@ -72,6 +73,7 @@ class Writer:
 
         Source: docs/log-semantics.md#rule-8, #rule-12, #rule-13.
         """
+        self._crossing.check_caller()
         if timeout_s is None and expect_tail is None:
             return self.submit(payload, key, headers).result()
         deadline = Deadline(timeout_s)
@@ -104,6 +106,7 @@ class Writer:
             ConfigurationError: `keys` or `headers` have another length, or a value has a wrong type.
             The other errors of `append`, for all messages together.
         """
+        self._crossing.check_caller()
         deadline = Deadline(timeout_s)
         pending = self.submit_many(
             payloads, keys=keys, headers=headers, expect_tail=expect_tail, timeout_s=timeout_s

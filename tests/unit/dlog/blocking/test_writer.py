@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,7 @@ from dlog.blocking.writer import Writer
 from dlog.core.batching import BatchLimits
 from dlog.errors import QueueFullError
 from ledger.config import LedgerClientConfig
-from ledger.errors import LogStoreError
+from ledger.errors import ConfigurationError, LogStoreError
 from tests.helpers.log.blocking_log import blocking_log
 
 KIB = 1024
@@ -161,3 +162,33 @@ def test_a_failure_that_comes_while_failures_are_reported_is_reported_next() -> 
         if (failure := writer.unread_failures()) is not None:
             reported += failure.count
         assert reported == count
+
+
+def test_an_append_that_a_callback_could_not_wait_for_appends_nothing() -> None:
+    """ConfigurationError means that nothing was changed: its caller may append the message elsewhere."""
+    with blocking_log() as log:
+        client = log.client()
+        writer = client.open_writer("orders", create=True)
+        producer = writer.producer("callback")
+        refused: list[str] = []
+        calls: list[Callable[[], object]] = [
+            lambda: writer.append(b"absent"),
+            lambda: writer.append(b"absent", timeout_s=5),
+            lambda: writer.append_many([b"absent"]),
+            lambda: producer.append(b"absent", sequence=1),
+            lambda: producer.append_many([b"absent"], first_sequence=2),
+        ]
+
+        def append_all(_: object) -> None:
+            for call in calls:
+                try:
+                    call()
+                except ConfigurationError as error:
+                    refused.append(str(error))
+
+        appended = writer.submit(b"one")
+        appended.add_done_callback(append_all)
+        appended.result()
+        writer.close()
+        assert [message.payload for message in client.reader("orders", until="latest")] == [b"one"]
+        assert len(refused) == len(calls) and all("use dlog.aio" in each for each in refused)
