@@ -195,7 +195,9 @@ class LogClient:
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
+            ConfigurationError: the client was connected in another event loop. Nothing is closed then.
         """
+        self.ledgers.check_loop()
         failures: list[AppendsFailedError] = []
         try:
             await asyncio.gather(*(_close(writer, failures) for writer in self._writers))
@@ -354,6 +356,7 @@ class LogClient:
         return writer
 
     def _check_open(self, log: str) -> None:
+        self.ledgers.check_loop()
         if self._releasing is not None:
             raise ConfigurationError(
                 f"the client was closed before the writer of log {log} was open: connect again"

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import eq
 from typing import NamedTuple, overload
 
 from ledger.arguments import require_fields, require_type
@@ -162,12 +163,13 @@ class MessageIds(Sequence[MessageId]):
         return MessageId(self.ledger_id, self.entry_id, found)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence):
-            return list(self) == list(other)
+        """As a tuple and as a list of the same ids; another kind of sequence, as a text, is never equal."""
+        if isinstance(other, MessageIds | tuple | list):
+            return len(self) == len(other) and all(map(eq, self, other))
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.ledger_id, self.entry_id, self.message_count))
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
         return f"MessageIds({self.ledger_id}:{self.entry_id}:0..{self.message_count - 1})"

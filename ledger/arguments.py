@@ -109,7 +109,7 @@ def _is(value: object, kind: type) -> bool:
 def _name(kind: type) -> str:
     if issubclass(kind, Enum):
         return f"one of {', '.join(f'{kind.__name__}.{each.name}' for each in kind)}"
-    return NAMES.get(kind) or f"a {kind.__name__}"
+    return NAMES.get(kind) or f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
 
 
 def _shown(value: object) -> str:

@@ -12,6 +12,7 @@ from ledger.core.placement import PlacementPolicy, choose_ensemble
 from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import (
     AddFailedError,
+    ConfigurationError,
     LedgerNotFoundError,
     LedgerRecoveryError,
     LogStoreError,
@@ -107,6 +108,8 @@ class LedgerClient:
         self._next_lookup_at: dict[BookieId, float] = {}
         """Of those that were not registered, in loop time."""
         self._unwatch: Unwatch | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """In which it was started: its connections and tasks are of this one."""
         self._refreshing: asyncio.Task[None] | None = None
         self._refresh_again = False
         self._reads_begun = 0
@@ -122,11 +125,24 @@ class LedgerClient:
             MetadataUnavailableError: there is no cluster, or the metadata store cannot be reached.
             ConfigurationError: the mapping file of the placement settings cannot be read, or makes no sense.
         """
+        self._loop = asyncio.get_running_loop()
         self._placement.load()
         self._unwatch = self.store.watch_bookies(self._bookies_may_have_changed)
         await self._read_bookies()
         if self.config.placement.free_space_multiple_max:
             await self._free_space.start()
+
+    def check_loop(self) -> None:
+        """Refuse to wait in another event loop than that of `start`: what is waited for might never come.
+
+        Raises:
+            ConfigurationError: the client was started in another event loop.
+        """
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise ConfigurationError(
+                "the client was connected in another event loop, as of an earlier asyncio.run: connect in the one "
+                "that uses it"
+            )
 
     async def close(self) -> None:
         """Close connections and watches, but not the metadata store, which is the caller's.
@@ -221,6 +237,7 @@ class LedgerClient:
         password: bytes,
         custom: tuple[tuple[str, bytes], ...],
     ) -> tuple[LedgerId, Versioned[LedgerMetadata]]:
+        self.check_loop()
         require_type("quorum", quorum, QuorumSizes)
         require_type("digest_type", digest_type, DigestType)
         require_type("password", password, bytes)
@@ -349,6 +366,7 @@ class LedgerClient:
     async def _read(
         self, ledger_id: LedgerId, password: bytes, *, fresh: bool = True
     ) -> Versioned[LedgerMetadata]:
+        self.check_loop()
         require_type("a ledger id", ledger_id, int)
         require_type("password", password, bytes)
         known = {} if fresh else await self.store.glance_at_ledgers((ledger_id,))

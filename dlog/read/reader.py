@@ -203,6 +203,7 @@ class Reader:
             raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
 
     async def _open(self) -> None:
+        self._ledgers.check_loop()
         ref = self._ref = await self._logs.find(self._log)
         accept_loss = self._on_data_loss is OnMissing.GAP
         places = Places(self._logs, ref, self._ledgers, self._password, accept_loss=accept_loss)

@@ -44,3 +44,10 @@ async def test_the_same_for_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_address_of_a_wrong_type_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="address must be a text, got 7"):
         dlog.connect(7)  # type: ignore[arg-type]
+
+
+def test_an_address_in_memory_is_not_recommended_to_other_processes() -> None:
+    """`bookie init-cluster` and bookies could not reach it."""
+    with pytest.raises(MetadataUnavailableError, match="exists only in this process: use a store") as raised:
+        dlog.connect("memory:empty")
+    assert "bookie init-cluster" not in str(raised.value)
