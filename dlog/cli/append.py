@@ -6,7 +6,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from functools import partial
 from itertools import chain, islice
@@ -289,15 +289,13 @@ def append(
         headers=parsed_headers(header or []),
         tombstones=tombstones,
     )
-    with opened_input(file) as (source, size), progress(size) as advance:
+    with opened_input(file) as (source, size), ExitStack() as bar:
         acknowledged = Acknowledged()
-        chunks = chunks_of(source, advance, acknowledged.check)
+        chunks = chunks_of(source, bar.enter_context(progress(size)), acknowledged.check)
         groups = read_messages(decompressed(chunks) if gzipped or file.endswith(".gz") else chunks, options)
-        if size is not None:
-            groups = _begun(groups)
-        config = _config(timeout_s, codec)
+        groups = groups if size is None else _begun(groups)
         with (
-            connect(metadata, namespace, config) as client,
+            connect(metadata, namespace, _config(timeout_s, codec)) as client,
             client.open_writer(
                 log,
                 create=create,
@@ -309,6 +307,8 @@ def append(
             acknowledged.refusal = lambda: writer.refusal
             runs = writer if producer is None else SequencedRuns(writer.producer(producer))
             _append_all(groups, runs.submit_many, acknowledged, writer.abort)
+            bar.close()  # while it is shown, what is printed goes to its terminal, even if stdout is another file
+            print(acknowledged.summary("appended"))
 
 
 def _config(timeout_s: float, codec: CodecName) -> LogConfig:
@@ -347,7 +347,7 @@ def _append_all(
     acknowledged: Acknowledged,
     abort: Callable[[], None],
 ) -> None:
-    """Append everything and print what was appended, also if it ends early."""
+    """Append everything; if it ends early, print what was appended."""
     from dlog.config import LogConfig
 
     try:
@@ -371,7 +371,6 @@ def _append_all(
         finally:
             say("dlog", f"stopped early: {acknowledged.early_end()}")
         raise
-    print(acknowledged.summary("appended"))
 
 
 def _runs(groups: Iterable[Group], entry_bytes_max: int) -> Iterator[Group]:

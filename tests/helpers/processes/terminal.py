@@ -10,14 +10,23 @@ import struct
 import subprocess
 import sys
 import termios
+from typing import BinaryIO
 
 from tests.helpers.processes.command import Command
 
 
-def on_terminal(width: int, module: str, *arguments: str, uri: str, interrupt_at: bytes = b"") -> str:
+def on_terminal(
+    width: int,
+    module: str,
+    *arguments: str,
+    uri: str,
+    interrupt_at: bytes = b"",
+    stdout: BinaryIO | None = None,
+) -> str:
     """All that the command writes to a terminal of this width; it must succeed.
 
     `interrupt_at`: press Ctrl-C once this was shown, for a command that does not end by itself.
+    `stdout`: a file that gets the output instead; the terminal has stdin and stderr.
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
@@ -25,7 +34,7 @@ def on_terminal(width: int, module: str, *arguments: str, uri: str, interrupt_at
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         stdin=theirs,
-        stdout=theirs,
+        stdout=stdout or theirs,
         stderr=theirs,
         env={**environment, "TERM": "xterm"},
     ) as process:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +73,25 @@ def test_bookies(cluster: Standalone, width: int) -> None:
     )
     shown = on_terminal(width, "bookie_server", "info", cluster.bookies[0].bookie_id, uri="").split()
     assert f"{facts['total_bytes']:,}" in shown
+
+
+def test_the_result_of_append_goes_to_stdout(cluster: Standalone, tmp_path: Path) -> None:
+    """Also while a progress bar is on the terminal of stderr."""
+    messages, result = tmp_path / "messages", tmp_path / "result"
+    messages.write_bytes(b"one\ntwo\n")
+    arguments = ("append", "redirected", str(messages), "--create")
+    with result.open("wb") as stdout:
+        shown = on_terminal(80, "dlog.cli.main", *arguments, uri=cluster.uri, stdout=stdout)
+    assert result.read_text().startswith("2 messages appended, ")
+    assert "8/8 bytes" in shown and "appended" not in shown
+
+
+def test_the_result_of_append_stays_on_a_narrow_terminal(cluster: Standalone, tmp_path: Path) -> None:
+    messages = tmp_path / "messages"
+    messages.write_bytes(b"one\ntwo\n")
+    shown = on_terminal(20, "dlog.cli.main", "append", "narrow", str(messages), "--create", uri=cluster.uri)
+    line = shown.splitlines()[-1]  # after the bar was removed
+    assert re.search(r"2 messages appended, \d+:0:0 to \d+:0:1$", line), shown
 
 
 @pytest.mark.parametrize("width", [60, 80])
