@@ -1,4 +1,4 @@
-"""The progress bar of `dlog export`, by messages, if stderr is a terminal."""
+"""The progress bar of `dlog export`, by messages, if stderr is a terminal that does not get the messages, too."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress(client: Client, log: str, reader: Reader, until: Position) -> Iterator[Callable[[int], None]]:
+def progress(
+    client: Client, log: str, reader: Reader, until: Position, *, to_stdout: bool
+) -> Iterator[Callable[[int], None]]:
     """A function that takes how many messages were written since its last call."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or (to_stdout and sys.stdout.isatty()):
         yield lambda _: None
         return
     from rich.console import Console

@@ -57,7 +57,10 @@ def export(
     ):
         source = Source(log, reader, gaps.report if accept_loss else None)
         try:
-            with target.opened() as output, progress(client, log, reader, behind) as advance:
+            with (
+                target.opened() as output,
+                progress(client, log, reader, behind, to_stdout=file == STDOUT) as advance,
+            ):
                 for written in WRITERS[to](source, output):
                     count += written
                     advance(written)

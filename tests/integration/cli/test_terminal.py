@@ -94,6 +94,13 @@ def test_the_result_of_append_stays_on_a_narrow_terminal(cluster: Standalone, tm
     assert re.search(r"2 messages appended, \d+:0:0 to \d+:0:1$", line), shown
 
 
+def test_an_export_to_the_terminal_has_no_bar_between_its_messages(cluster: Standalone) -> None:
+    dlog = Command(cluster.uri)
+    dlog("append", "shown", "--create", stdin=b"one\ntwo\n").must_succeed()
+    shown = on_terminal(80, "dlog.cli.main", "export", "shown", "--to", "jsonl", "-", uri=cluster.uri)
+    assert [json.loads(line)["payload"] for line in shown.splitlines()] == ["one", "two"]
+
+
 @pytest.mark.parametrize("width", [60, 80])
 @pytest.mark.parametrize("module", ["dlog.cli.main", "bookie_server"])
 def test_help_fits(module: str, width: int) -> None:
