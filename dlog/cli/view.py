@@ -45,7 +45,7 @@ class View(Protocol):
 
 @contextmanager
 def view(*, redrawn: bool) -> Iterator[View]:
-    """The screen of the terminal if there is one and it is to be redrawn."""
+    """The screen of the terminal if there is one that can be redrawn, and it is to be."""
     if not (redrawn and sys.stdout.isatty()):
         yield Printed()
         return
@@ -53,6 +53,9 @@ def view(*, redrawn: bool) -> Iterator[View]:
     from rich.live import Live
 
     console = Console()
+    if not console.is_terminal or console.is_dumb_terminal:  # TERM=dumb: rich would show nothing at all
+        yield Printed()
+        return
     with _warnings_held(), Live(console=console, screen=True, auto_refresh=False) as live:
         yield Screen(console, live)
 

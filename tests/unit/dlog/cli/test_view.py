@@ -100,3 +100,14 @@ def test_warnings_are_written_after_the_screen_was_left(monkeypatch: pytest.Monk
     left, written = terminal.getvalue().rsplit("\x1b[?1049l", 1)
     assert "connection" not in left
     assert written == "the connection is lost\n"
+
+
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_a_terminal_that_cannot_be_redrawn_gets_all_views(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Tty()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", name)
+    with view(redrawn=True) as shown:
+        shown.show(lambda size: ["one", f"{size}"])
+        shown.show(lambda size: ["two"])
+    assert terminal.getvalue() == "one\nNone\n\ntwo\n\n"
