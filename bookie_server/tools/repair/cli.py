@@ -6,6 +6,7 @@ Invariant: importing this module is cheap, as that of cli.py.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -256,7 +257,9 @@ def _repair_config(file: Path | None, grace_s: float, bytes_per_s: int) -> Repai
 
 
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """Print a line of progress to stderr. One that cannot be written does not end the work."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _print(facts: Row, output: Output) -> None:

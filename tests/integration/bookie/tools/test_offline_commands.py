@@ -238,6 +238,28 @@ def test_a_damaged_index_is_made_anew_from_the_command_line(bookie: BookieProces
     assert [row["entry"] for row in lines("read-ledger", "1", "--data", str(bookie.data))] == list(range(6))
 
 
+@pytest.mark.parametrize("reader", ["has left", "is a full disk"])
+def test_a_rebuild_goes_on_when_its_progress_cannot_be_written(bookie: BookieProcess, reader: str) -> None:
+    """As with `2>&1 | head -1`, which would be taken for a success, and `2> FILE` on a full disk."""
+    stop_with_entries(bookie, killed=False)
+    index = bookie.data / "ledgers" / "index"
+    before = index.stat().st_ino
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with os.fdopen(theirs, "wb") as pipe, Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bookie_server", "rebuild-index", "--data", str(bookie.data)],
+            cwd=ROOT,
+            stdout=pipe if reader == "has left" else subprocess.DEVNULL,
+            stderr=pipe if reader == "has left" else full,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 0
+    assert index.stat().st_ino != before  # the new one took its place
+    assert not index.with_name("index.new").exists()
+
+
 def test_a_stopped_bookie_is_scrubbed(bookie: BookieProcess) -> None:
     with RawClient(bookie.port) as client:
         client.ask(add(1, 0))
