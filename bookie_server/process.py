@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -26,7 +25,7 @@ from bookie_server.log_output import log_to_stderr
 from bookie_server.monitoring.facts import Stage
 from bookie_server.net.descriptors import limits_within, raise_descriptor_limit
 from bookie_server.server import BookieServer
-from ledger.command_line import DONE, FAILED, exit_code_of, say, tell
+from ledger.command_line import DONE, FAILED, exit_code_of, say, stop_signals, tell
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError
 from ledger.extras import require
@@ -46,7 +45,7 @@ GC_THRESHOLDS = (100_000, 50, 100)
 
 
 def run(config: BookieConfig) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code.
+    """Serve until SIGTERM, SIGINT or SIGHUP; the exit code.
 
     Raises the process's limit of open files as far as it may. ConfigurationError if that is not enough, or if an extra
     is missing.
@@ -89,7 +88,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(config: BookieConfig) -> int:
     loop = asyncio.get_running_loop()
     asked_to_stop = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
+    for each in stop_signals():
         loop.add_signal_handler(each, asked_to_stop.set)
     store = await _opened(config.metadata, asked_to_stop)
     if store is None:

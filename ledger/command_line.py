@@ -3,6 +3,7 @@
 0    success; also when the reader of the output closes the pipe
 1    failure: something is unreachable, missing, or was taken over; wrong input after the takeover
 2    wrong usage: correct the command; nothing was done
+129  hung up (SIGHUP: its terminal was closed) before it was done
 130  interrupted (Ctrl-C) before it was done
 143  terminated (SIGTERM) before it was done
 
@@ -34,7 +35,8 @@ from ledger.printing import one_line
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+INTERRUPTED = 128 + signal.SIGINT
+_SENTENCES = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 
 
 class DoneInPart(Exception):
@@ -94,17 +96,20 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[_Ending]:
-    """Handle SIGTERM as SIGINT, with another exit code, so that both clean up alike: by KeyboardInterrupt."""
+    """Handle SIGTERM and SIGHUP as SIGINT, with other exit codes, so that all clean up alike: by KeyboardInterrupt."""
     ending = _Ending()
 
-    def terminate(_: int, frame: FrameType | None) -> None:
-        ending.code, ending.sentence = TERMINATED, "terminated"
+    def terminate(number: int, frame: FrameType | None) -> None:
+        ending.code, ending.sentence = 128 + number, _SENTENCES[signal.Signals(number)]
+        if number == signal.SIGHUP:
+            # A terminal that closes often sends two, its own and the shell's: the second must not end the clean-up.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         interrupt = signal.getsignal(signal.SIGINT)
         if not callable(interrupt):  # a shell starts background jobs with SIGINT ignored
             raise KeyboardInterrupt
         interrupt(signal.SIGINT, frame)
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {each: signal.signal(each, terminate) for each in stop_signals() if each != signal.SIGINT}
     early = signal.getsignal(signal.SIGINT)
     if isinstance(early, EarlyInterrupt):
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -113,7 +118,14 @@ def _terminable() -> Iterator[_Ending]:
     finally:
         if isinstance(early, EarlyInterrupt):
             signal.signal(signal.SIGINT, early)
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Signals that end a command. `nohup` has SIGHUP ignored: so it stays."""
+    hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hang_up]
 
 
 def exit_code_of(error: LogStoreError) -> int:

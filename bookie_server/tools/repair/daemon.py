@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 
 from bookie_server.log_output import log_to_stderr
 from ledger import whole_loop
-from ledger.command_line import DONE, tell
+from ledger.command_line import DONE, stop_signals, tell
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
 from ledger.repair.autorecovery import process_name, run_autorecovery
@@ -15,7 +14,7 @@ from ledger.repair.config import RepairConfig
 
 
 def run(metadata: str, config: RepairConfig, log_level: str) -> int:
-    """Repair until SIGTERM or SIGINT; the exit code."""
+    """Repair until SIGTERM, SIGINT or SIGHUP; the exit code."""
     log_to_stderr(log_level)
     return whole_loop.run(_serve(metadata, config))
 
@@ -24,7 +23,7 @@ async def _serve(metadata: str, config: RepairConfig) -> int:
     loop = asyncio.get_running_loop()
     work = loop.create_task(_work(metadata, config))
     # Before the store has responded: a service that is stopped then has not failed either.
-    for each in (signal.SIGTERM, signal.SIGINT):
+    for each in stop_signals():
         loop.add_signal_handler(each, work.cancel)
     await asyncio.wait([work])
     if not work.cancelled():

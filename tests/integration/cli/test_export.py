@@ -260,7 +260,9 @@ def long_log(cluster: Standalone) -> str:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_stopped_export_leaves_nothing(
     dlog: Command, long_log: str, tmp_path: Path, form: str, number: signal.Signals, code: int
 ) -> None:

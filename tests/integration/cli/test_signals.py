@@ -1,4 +1,4 @@
-"""Ctrl-C ends with 130 and SIGTERM with 143, both after a sentence that says what was done.
+"""Ctrl-C ends with 130, SIGTERM with 143 and SIGHUP with 129, after a sentence that says what was done.
 
 What has no end of its own (`tail -f`, `standalone`, `bookie start`) is done when it is told to stop, and ends with 0.
 """
@@ -24,12 +24,17 @@ from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
 
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-SIGNALS = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
-WORDS = {signal.SIGINT: "dlog: interrupted", signal.SIGTERM: "dlog: terminated"}
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+WITH_HANGUP = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+WORDS = {
+    signal.SIGINT: "dlog: interrupted",
+    signal.SIGTERM: "dlog: terminated",
+    signal.SIGHUP: "dlog: hung up",
+}
 
 
-@SIGNALS
+@WITH_HANGUP
 def test_append_reports_what_is_there(dlog: Command, number: signal.Signals) -> None:
     """The input is still open: what was read is acknowledged, and the ids that are printed hold it."""
     log = f"ended-{number.name}"
@@ -121,7 +126,7 @@ def test_a_read_that_waits_on_the_terminal_question(dlog: Command, number: signa
     assert log in dlog("ls").must_succeed()
 
 
-@SIGNALS
+@WITH_HANGUP
 def test_following_has_no_other_end(dlog: Command, number: signal.Signals) -> None:
     log = f"followed-{number.name}"
     dlog("append", log, "--create", stdin=b"x\n").must_succeed()
@@ -133,7 +138,7 @@ def test_following_has_no_other_end(dlog: Command, number: signal.Signals) -> No
     assert (process.returncode, err) == (0, b"")
 
 
-@SIGNALS
+@WITH_HANGUP
 def test_what_serves_stops_when_asked(dlog: Command, tmp_path: Path, number: signal.Signals) -> None:
     """`dlog standalone`, and a bookie on its own."""
     arguments = ["start", "--metadata", dlog.uri, "--data", str(tmp_path / "one"), "--port", "0"]
@@ -148,6 +153,63 @@ def test_what_serves_stops_when_asked(dlog: Command, tmp_path: Path, number: sig
             process.send_signal(number)
             _, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (0, b"")
+
+
+def test_hung_up_twice_an_append_still_waits_for_what_is_in_flight(tmp_path: Path) -> None:
+    """A terminal that closes sends SIGHUP, and so does its shell; only a second Ctrl-C asks to stop without waiting."""
+    with Standalone(tmp_path / "data", restart=False) as cluster:
+        dlog = Command(cluster.uri)
+        dlog("create", "slow").must_succeed()
+        with dlog.start("append", "slow") as process, dlog.start("tail", "slow", "-f") as tail:
+            assert process.stdin is not None and process.stderr is not None and tail.stdout is not None
+            bookies = [found.process_id or 0 for found in cluster.bookies]
+            process.stdin.write(b"first\n")
+            process.stdin.flush()
+            assert tail.stdout.readline()
+            tail.kill()
+            for each in bookies:
+                pause_process(each)
+            try:
+                process.stdin.write(b"second\n")
+                process.stdin.flush()
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                process.send_signal(signal.SIGHUP)
+                assert b"waiting for the outcome of 1 message" in process.stderr.readline()
+                process.send_signal(signal.SIGHUP)
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+            finally:
+                for each in bookies:
+                    os.kill(each, signal.SIGCONT)
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == CODES[signal.SIGHUP]
+    assert b"2 messages acknowledged" in err
+
+
+def test_nohup_is_heeded(dlog: Command) -> None:
+    """SIGHUP is ignored where the command starts, and stays ignored."""
+    dlog("append", "kept", "--create", stdin=b"x\n").must_succeed()
+    process = subprocess.Popen(
+        ["nohup", sys.executable, "-m", "dlog.cli.main", "append", "kept"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dlog.environment(),
+    )
+    with process, dlog.start("tail", "kept", "-f", "-o", "raw") as tail:
+        assert process.stdin is not None and tail.stdout is not None
+        assert tail.stdout.readline() == b"x\n"
+        process.stdin.write(b"y\n")
+        process.stdin.flush()
+        assert tail.stdout.readline() == b"y\n"
+        process.send_signal(signal.SIGHUP)
+        process.stdin.write(b"z\n")
+        process.stdin.flush()
+        assert tail.stdout.readline() == b"z\n"
+        tail.kill()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 @SIGNALS
