@@ -15,6 +15,7 @@ Pitfall: docs/pitfalls.md#write-ahead-log-of-sqlite.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import tempfile
@@ -84,7 +85,7 @@ def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> No
             path=path,
         )
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_directory(directory)
         descriptor, draft = tempfile.mkstemp(prefix=f".{Path(path).name}.", suffix=".new", dir=directory)
         os.close(descriptor)
         try:
@@ -98,7 +99,19 @@ def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> No
     except PermissionError as error:
         raise not_writable(path) from error
     except (OSError, sqlite3.Error) as error:
-        raise MetadataUnavailableError(f"{path} cannot be created: {error}", path=path) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise MetadataUnavailableError(
+            f"{path} cannot be created: {reason}; give the address of a file in a directory that takes new files",
+            path=path,
+        ) from error
+
+
+def _make_directory(directory: Path) -> None:
+    """NotADirectoryError also if it is a file: FileExistsError would be taken for that of the store."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, f"{directory} is no directory") from error
 
 
 def _fill(draft: str, populate: Callable[[sqlite3.Connection], None]) -> None:

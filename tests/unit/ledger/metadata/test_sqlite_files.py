@@ -102,6 +102,19 @@ def test_nothing_is_left_of_an_init_that_fails(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("below", ["meta.db", "deeper/meta.db"])
+def test_a_file_in_the_place_of_its_directory_is_not_a_cluster_that_exists(
+    tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / below
+    with pytest.raises(MetadataUnavailableError) as raised:
+        asyncio.run(initialise(path))
+    check_message(raised.value, path)
+    assert "; give the address of" in str(raised.value)
+    assert "Errno" not in str(raised.value)
+
+
 def test_opening_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(MetadataUnavailableError, match="dlog standalone --data DIR") as caught:
         asyncio.run(use(tmp_path / "none" / "meta.db"))
