@@ -39,8 +39,11 @@ def ask_running(config: StorageConfig, request: Request) -> Any:
             return None  # a bookie that was killed leaves its socket
         except OSError as error:
             # Of another user's bookie, or one that has hung while many commands ask it.
+            way_out = (
+                "be the user that the bookie runs as" if isinstance(error, PermissionError) else "try again"
+            )
             raise BookieUnavailableError(
-                f"cannot connect to the bookie at {directory / SOCKET_NAME}: {error.strerror or error}"
+                f"cannot connect to the bookie at {directory / SOCKET_NAME}: {error.strerror or error}; {way_out}"
             ) from error
         try:
             link.sendall(encode_request(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,3 +30,20 @@ def test_a_socket_that_takes_no_connection_is_named(tmp_path: Path) -> None:
             waiting.connect(address)  # fills the queue
         with pytest.raises(BookieUnavailableError, match=f"bookie at {ledgers / SOCKET_NAME}: "):
             ask_running(config, Request(Command.STATUS))
+
+
+def test_the_socket_of_another_user_says_whose_command_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledgers = tmp_path / "ledgers"
+    ledgers.mkdir()
+    config = StorageConfig(journal_directory=tmp_path / "journal", ledger_directory=ledgers)
+
+    def refused(self: socket.socket, address: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    with pytest.raises(
+        BookieUnavailableError, match=r"Permission denied; be the user that the bookie runs as$"
+    ):
+        ask_running(config, Request(Command.STATUS))
