@@ -288,6 +288,8 @@ def read_ledger(
     """
     from ledger.printing import print_stream
 
+    if first > last:
+        raise ConfigurationError(f"--first {first} is after --last {last}: no entry is between them")
     offline = data is not None or journal_dir is not None or bool(ledger_dir)
     if offline and only is not None:
         raise ConfigurationError(

@@ -71,6 +71,10 @@ asyncio.run(run())
         (["info", "--data", "/nowhere"], "/nowhere/journal does not exist: give the directories"),
         (["read-ledger", "1", "--data", "/nowhere"], "/nowhere/journal does not exist"),
         (
+            ["read-ledger", "1", "--metadata", "memory:x", "--first", "5", "--last", "2"],
+            "--first 5 is after --last 2",
+        ),
+        (
             ["read-ledger", "1", "--data", "/nowhere", "--bookie", "b"],
             "--bookie b does not go with directories",
         ),
