@@ -24,6 +24,7 @@ from ledger.errors import (
 )
 from ledger.metadata.known_bookies import require_known
 from ledger.model import BookieId, LedgerId
+from ledger.printing import counted
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth
 from ledger.repair.errors import BookieRunningError
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_S = 1.0
 """Pause before the ledgers that another worker has are looked at again."""
+_KILLED = "one that was killed stays registered until its session with the metadata store has expired"
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ class Draining:
             busy = await self._pass(ledger_ids, done)
             if busy:
                 if len(busy) != len(ledger_ids) or not waited:
-                    _log.warning("waiting for other workers, which have %d ledgers", len(busy))
+                    _log.warning("waiting for other workers, which have %s", counted(len(busy), "ledger"))
                 waited = True
                 await asyncio.sleep(_AGAIN_S)
             ledger_ids = busy
@@ -239,7 +241,8 @@ class Draining:
         info = (await self._ledgers.store.bookies()).find(self._bookie_id)
         if info is not None and not info.read_only:
             raise BookieRunningError(
-                f"bookie {self._bookie_id} is running and writable: stop it first, or new ledgers would choose it",
+                f"bookie {self._bookie_id} is registered and writable: stop it first, or new ledgers would choose it; "
+                f"{_KILLED}",
                 bookie_id=self._bookie_id,
             )
 
@@ -272,7 +275,7 @@ class Draining:
     async def _require_stopped(self) -> None:
         if (await self._ledgers.store.bookies()).find(self._bookie_id) is not None:
             raise BookieRunningError(
-                f"bookie {self._bookie_id} is running: stop it first", bookie_id=self._bookie_id
+                f"bookie {self._bookie_id} is registered: stop it first; {_KILLED}", bookie_id=self._bookie_id
             )
 
     async def _remove_cookie(self) -> None:

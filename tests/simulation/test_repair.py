@@ -756,7 +756,7 @@ def test_a_bookie_that_comes_back_while_it_is_recovered_gets_no_new_ledgers_unno
             assert await names(ledgers, ids[-1], bookie_id) or await names(ledgers, ids[-2], bookie_id)
             assert not recovering.done()
             if then == "stays":
-                with pytest.raises(BookieRunningError, match="is running and writable"):
+                with pytest.raises(BookieRunningError, match="is registered and writable"):
                     await recovering
             else:
                 cluster.kill_bookie(number)

@@ -106,8 +106,8 @@ def test_a_damaged_copy_is_not_copied_and_is_replaced(place: FourBookies) -> Non
 
 def test_a_running_bookie_is_not_recovered(place: FourBookies) -> None:
     bookie_id = f"127.0.0.1:{place.bookies[0].port}"
-    assert "is running and writable: stop it first" in place.run("recover", bookie_id, code=1).stderr
-    assert "is running: stop it first" in place.run("decommission", bookie_id, code=1).stderr
+    assert "is registered and writable: stop it first" in place.run("recover", bookie_id, code=1).stderr
+    assert "is registered: stop it first" in place.run("decommission", bookie_id, code=1).stderr
 
 
 def test_a_bookie_that_the_cluster_does_not_know_is_refused(place: FourBookies) -> None:
