@@ -255,7 +255,9 @@ class LogClient:
 
     def __del__(self) -> None:
         if self._started and self._warns and self._releasing is None:
-            self._warns = False  # `dlog.aio` calls this at the end of the program, and Python may do so after it
+            self._warns = (
+                False  # `dlog.aio` calls this at the end of the program, and Python may do so after it
+            )
             warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=2)
 
     def name(self, log: str) -> LogName:

@@ -10,11 +10,15 @@ caller is kept on the loop, where no signal is handled, until it is returned.
 
 A process forked from the one that created the loop has no such thread, and at the end of a program, after the
 functions of `atexit`, it has been stopped wherever it was: there every call is refused, and closing does nothing.
+
+Invariant: at the end of a program the thread waits for a lock. One that is in uvloop while Python ends can crash the
+process. So a function of `atexit` has all threads leave their loops until a later one of them calls the client.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import sys
 import threading
@@ -36,6 +40,9 @@ LOOK_S = 0.5
 thread, so no wait is longer than this.
 """
 
+_REST_S = 1.0
+"""How long the end of a program waits for what is running on the loop, as a program's own callback."""
+
 _threads: WeakSet[LoopThread] = WeakSet()
 
 
@@ -55,6 +62,8 @@ class LoopThread:
         self.forked = False
         """Whether this process inherited it by a fork, and with it nothing that would end it."""
         self._end = locked_gate()
+        self._rests = False
+        self._at_rest, self._go_on = locked_gate(), locked_gate()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         _threads.add(self)
         try:
@@ -126,6 +135,7 @@ class LoopThread:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError as error:  # the loop is closed
             raise closed() from error
+        self.resume()
 
     def check(self) -> None:
         """Refuse a call that could only hang. Raises as `run`."""
@@ -187,9 +197,24 @@ class LoopThread:
         with suppress(ConfigurationError):
             self.post(self._stop)
         while not self.ended:
+            self.resume()
             if self._end.acquire(timeout=LOOK_S):
                 self._end.release()  # for other threads that wait
         self._thread.join()
+
+    def rest(self) -> None:
+        """Leave the loop until there is a call again; on return the thread has, if what was running ended in time."""
+        if not (self.lost or self.ended):
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._pause)
+            self._at_rest.acquire(timeout=_REST_S)
+
+    def resume(self) -> None:
+        """Go on after a rest. A caller that waits calls this again and again: the rest may have begun since."""
+        if self._rests:
+            self._rests = False
+            with suppress(RuntimeError):  # another caller has released it
+                self._go_on.release()
 
     def end_after(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """As `close` after the coroutine function has returned or raised; waits for neither. From any thread."""
@@ -207,6 +232,10 @@ class LoopThread:
         with suppress(ConfigurationError):
             self.post(begin)
 
+    def _pause(self) -> None:
+        if not self._stopping:
+            self._loop.stop()
+
     def _stop(self) -> None:
         # Once: a second stop would end the clean-up below.
         if not self._stopping:
@@ -217,6 +246,11 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
+            while not self._stopping:
+                self._rests = True
+                self._at_rest.release()
+                self._go_on.acquire()
+                self._loop.run_forever()
             self._loop.run_until_complete(self._end_tasks())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
@@ -225,6 +259,8 @@ class LoopThread:
             finally:
                 self.ended = True
                 self._end.release()
+                with suppress(RuntimeError):  # nothing waits for a rest any more
+                    self._at_rest.release()
 
     async def _end_tasks(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -264,6 +300,7 @@ class _Running(Generic[T]):
             if left_s <= 0:
                 return False
             self._gate.acquire(timeout=min(LOOK_S, left_s))
+            self._thread.resume()
             if self._thread.ended and not self._ended:
                 raise closed()
         return True
@@ -317,3 +354,9 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+@atexit.register
+def _rest() -> None:
+    for thread in list(_threads):
+        thread.rest()

@@ -53,6 +53,7 @@ class Board:
                 left_s = LOOK_S if deadline is None else deadline.left_s()
                 if left_s <= 0:
                     return False
+                self._thread.resume()
                 gate.acquire(timeout=min(LOOK_S, left_s))
         finally:
             with suppress(ValueError):
@@ -60,6 +61,7 @@ class Board:
 
     def check_thread(self) -> None:
         """Refuse a wait that would not end. Raises as `wait_until`."""
+        self._thread.resume()
         if self._thread.closed and not self._thread.forked:
             self._thread.check_caller()
         else:

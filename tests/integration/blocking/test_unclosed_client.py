@@ -160,3 +160,44 @@ def test_what_python_calls_after_the_thread_has_ended_does_not_wait_for_it(
     )
     assert done.stdout.startswith(printed)
     assert done.stderr == ""
+
+
+_LATE = """
+import atexit, concurrent.futures, sys, threading
+def late():
+    [thread] = [each for each in threading.enumerate() if each.name == 'dlog client']
+    print(sys._current_frames()[thread.ident].f_code.co_name)
+    print(eval(sys.argv[2]))
+atexit.register(late)  # before dlog's own, so it is called after it
+import dlog
+client = dlog.connect(sys.argv[1])
+writer = client.open_writer(sys.argv[3], create=True)
+pending = writer.submit(b'payload')
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "printed"),
+    [
+        ("None", "None"),
+        ("pending.result()", "1:0:0"),
+        ("len(concurrent.futures.wait([pending]).done)", "1"),
+        ("writer.append(b'late')", "1:1:0"),
+        ("client.close()", "None"),
+    ],
+    ids=["nothing", "result", "wait", "append", "close"],
+)
+def test_the_thread_has_left_its_loop_when_python_ends_and_late_calls_work(
+    tmp_path: Path, call: str, printed: str
+) -> None:
+    """A thread that is in uvloop then crashed the process, about once in 120 times."""
+    with dlog.standalone(tmp_path, restart=False) as cluster:
+        done = subprocess.run(
+            [sys.executable, "-c", _LATE, cluster.uri, call, "orders"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            cwd=ROOT,
+        )
+    assert done.stdout.split() == ["_serve", printed]
