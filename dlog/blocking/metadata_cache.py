@@ -61,6 +61,8 @@ class MetadataCache:
     def refresh(self, key: LogName | str | LedgerId) -> None:
         """Read this log or ledger again soon: the answer of a bookie or of the store shows that it is stale.
 
+        Does nothing if it is not followed.
+
         Raises:
             ConfigurationError: `key` is neither the name of a log nor the number of a ledger.
         """

@@ -29,6 +29,7 @@ from ledger.errors import (
     LedgerNotFoundError,
     LogStoreError,
 )
+from ledger.metadata.refusals import checked_ledger_id as require_possible
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 from ledger.signal import Signal
@@ -185,10 +186,13 @@ class MetadataCache:
         Raises:
             MetadataUnavailableError: as `follow_logs`.
             ConfigurationError: `ledger_ids` is not a collection of numbers. None of them is followed.
+            InvalidNameError: one of them is an id that no ledger has. None of them is followed.
         """
         self._require_open()
         _require_many("ledger_ids", ledger_ids)
         checked = [checked_ledger_id(ledger_id) for ledger_id in ledger_ids]
+        for ledger_id in checked:
+            require_possible(ledger_id)
         unread = [ledger_id for ledger_id in checked if ledger_id not in self._applied]
         for ledger_id in unread:
             if ledger_id not in self._unwatch:
@@ -214,11 +218,16 @@ class MetadataCache:
     def refresh(self, key: LogName | str | LedgerId) -> None:
         """Read this log or ledger again soon: the answer of a bookie or of the store shows that it is stale.
 
+        Does nothing if it is not followed.
+
         Raises:
             ConfigurationError: `key` is neither the name of a log nor the number of a ledger.
         """
         self._require_open()
-        self._read_soon(self._key(key))
+        # Only what is followed was checked: a read of an id that no ledger has fails each time, and what is read
+        # together with it is not applied.
+        if (followed := self._key(key)) in self._unwatch:
+            self._read_soon(followed)
 
     # ---- parts
 

@@ -20,7 +20,12 @@ from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName
 from ledger.environment import SystemEnvironment
-from ledger.errors import ConfigurationError, LayoutMismatchError, MetadataUnavailableError
+from ledger.errors import (
+    ConfigurationError,
+    InvalidNameError,
+    LayoutMismatchError,
+    MetadataUnavailableError,
+)
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieSet, LedgerId
@@ -308,3 +313,18 @@ async def test_closing_the_client_closes_its_caches(monkeypatch: pytest.MonkeyPa
             with pytest.raises(ConfigurationError, match="closed"):
                 await late
         await cache.close()
+
+
+@pytest.mark.parametrize("impossible", [-5, 2**63])
+async def test_an_id_that_no_ledger_has_does_not_stop_the_cache(impossible: int) -> None:
+    """A read of it fails each time, and so would everything that is read together with it."""
+    async with cached() as (cache, logs, store):
+        ref = await logs.create(ORDERS)
+        ledger_id, _ = await store.create_new_ledger(new_metadata())
+        await cache.follow_logs([ORDERS])
+        with pytest.raises(InvalidNameError, match="is outside 0 to"):
+            await cache.follow_ledgers([ledger_id, LedgerId(impossible)])
+        cache.refresh(LedgerId(impossible))
+        await change(logs, ref, 5)
+        await eventually(lambda: cache.snapshot.logs[ORDERS].record.last_ledger_id == 5)
+        assert not cache._unwatch.keys() & {ledger_id, impossible}
