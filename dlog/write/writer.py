@@ -333,6 +333,9 @@ class LogWriter:
                 await self._rotation.learn_producers()
         except LogNotFoundError as error:
             raise self._deleted() from error
+        self._refuse_if_ended()
+
+    def _refuse_if_ended(self) -> None:
         if self.refusal is not None:
             raise self.refusal.copy()
 
@@ -378,11 +381,15 @@ class LogWriter:
 
         Source: docs/log-semantics.md#rule-12.
         """
+        # The log's last message may be a later writer's: a program that reads it and decides again must learn that this
+        # writer has ended, or it would do so without end.
+        self._refuse_if_ended()
         if self._queue.tail is None and self._found_tail is None:
             try:
                 self._found_tail = await self._rotation.last_sealed_message()
             except LogNotFoundError as error:
                 raise self._deleted() from error
+            self._refuse_if_ended()
         self._queue.flush()
         tail = self._queue.tail or self._found_tail
         if self._queue.holding or tail != expected:

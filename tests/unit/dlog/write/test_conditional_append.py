@@ -10,7 +10,13 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.core.batching import BatchLimits
-from dlog.errors import AppendRejectedError, DataLossError, QueueFullError, WriterDeposedError
+from dlog.errors import (
+    AppendAbortedError,
+    AppendRejectedError,
+    DataLossError,
+    QueueFullError,
+    WriterDeposedError,
+)
 from dlog.model import NO_MESSAGE, MessageId
 from dlog.write.writer import LogWriter
 from ledger.model import LedgerId
@@ -112,6 +118,27 @@ async def test_a_rejected_append_names_both_last_messages() -> None:
         first = await writer.append(b"a")
         assert await sentence(absent) == f"the last message of log default/orders is {first}, not {absent}"
         assert await sentence(NO_MESSAGE) == f"log default/orders is not empty: its last message is {first}"
+
+
+@pytest.mark.parametrize("has_appended", [False, True])
+@pytest.mark.parametrize("append", [appended, appended_many, submitted_many])
+async def test_a_writer_that_has_ended_does_not_ask_to_read_again(
+    append: Callable[[LogWriter, list[bytes], MessageId], Awaitable[MessageId]], has_appended: bool
+) -> None:
+    """It would refuse whatever the log ends with then, since it does not know a later writer's messages."""
+    async with scripted_log() as log, log.client() as client:
+        writer, _ = await writer_of_two_sealed_ledgers(client)
+        if has_appended:
+            await writer.append(b"three")
+        later = await client.open_writer("orders")
+        last = await later.append(b"of the later writer")
+        async with asyncio.timeout(GUARD_S):
+            await writer.over
+            with pytest.raises(WriterDeposedError):
+                await append(writer, [b"no"], last)
+        await later.close()
+        with pytest.raises(AppendAbortedError, match="is closed"):
+            await append(later, [b"no"], NO_MESSAGE)
 
 
 async def test_of_conditional_appends_that_expect_one_tail_one_is_appended() -> None:
