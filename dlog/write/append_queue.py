@@ -170,6 +170,8 @@ class AppendQueue:
         """Accept one message, waiting for buffer space first; the future gets its id."""
         if self._budget.tight:
             self._check_open()
+            # What is refused does not wait first; and what waits is as it was when the caller passed it.
+            payload, key = as_bin(payload, "a payload"), as_bin(key, "a key")
             size = _size(payload, key)
             self._check_size(size)
             await self._budget.wait(size)
@@ -487,7 +489,7 @@ def _limits_beside(
     return limits if limits.entry_bytes_max <= highest else replace(limits, entry_bytes_max=highest)
 
 
-def _size(payload: Buffer | None, key: Buffer | None) -> int:
+def _size(payload: bytes | None, key: bytes | None) -> int:
     return _MESSAGE_OVERHEAD_BYTES + (len(payload) if payload else 0) + (len(key) if key else 0)
 
 
