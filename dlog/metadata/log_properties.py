@@ -9,6 +9,7 @@ from dlog.errors import RecordFormatError
 from dlog.format.properties import checked_properties, decode_log_properties, encode_log_properties
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.value import change_value, read_value
+from ledger.arguments import require_type
 from ledger.environment import Environment
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
@@ -38,6 +39,9 @@ class LogProperties:
             ContendedError: others changed them in every round.
             MetadataOutcomeUnknownError: they may have been changed.
         """
+
+        for name in changes:  # also what is removed, which is not among the properties that are checked below
+            require_type("the name of a property", name, str)
 
         async def decide(found: Versioned[bytes] | None) -> bytes | None:
             before = _decoded(_key(ref), found)

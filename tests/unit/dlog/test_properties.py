@@ -104,7 +104,7 @@ def test_the_client_has_them_by_name_of_the_log() -> None:
             assert (await client.describe("orders")).version == 1
             with pytest.raises(LogNotFoundError):
                 await client.properties("absent")
-            for wrong in (None, ["a"], {"a": 1}, {"": "x"}, {"x": "y" * 40_000}):
+            for wrong in (None, ["a"], {"a": 1}, {1: None}, {"": "x"}, {"x": "y" * 40_000}):
                 with pytest.raises(ConfigurationError):
                     await client.update_properties("orders", wrong)  # type: ignore[arg-type]
             writer.abort()
