@@ -8,7 +8,7 @@ from dlog.client import LogClient
 from dlog.errors import HistoryPageError, LogNotFoundError
 from dlog.inspection.ledgers import deletable_ledgers
 from dlog.log_retention import RetentionPlan
-from ledger.errors import CorruptionError
+from ledger.errors import CorruptionError, LayoutMismatchError, LogStoreError
 from ledger.printing import counted
 
 
@@ -19,7 +19,7 @@ class Collection:
         """`age_s`: younger orphans are left alone. With `dry_run` nothing is changed."""
         self._age_s = age_s
         self._dry_run = dry_run
-        self.damaged: list[CorruptionError] = []
+        self.damaged: list[LogStoreError] = []
         self._trimmed: dict[str, RetentionPlan] = {}
         self._deleted = 0
 
@@ -32,6 +32,10 @@ class Collection:
                 try:
                     await step(client, log)
                 except CorruptionError as error:
+                    self.damaged.append(error)
+                except LayoutMismatchError as error:
+                    if error.log is None:
+                        raise  # of the store, not of this log's record
                     self.damaged.append(error)
                 except LogNotFoundError:
                     break  # another client has finished its deletion

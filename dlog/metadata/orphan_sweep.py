@@ -24,6 +24,7 @@ from ledger.client import LedgerClient
 from ledger.errors import (
     ContendedError,
     CorruptionError,
+    LayoutMismatchError,
     LedgerNotFoundError,
     LedgerRecoveryError,
     NotEnoughBookiesError,
@@ -72,6 +73,10 @@ class OrphanSweep:
                 if error.key not in self._lost_pages:
                     self._lost_pages.add(error.key)
                     _log.warning("ledgers of log %s are left alone: %s", error.log, error)
+            except LayoutMismatchError as error:
+                if error.log is None:
+                    raise  # of the store, not of this record
+                _log.warning("ledger %d is left alone: %s", ledger_id, error)
             except (
                 CorruptionError,
                 ContendedError,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dlog.cli.garbage import Collection
 from dlog.client import LogClient
 from dlog.core import metadata_keys
-from dlog.errors import DataLossError, ShrinkRefusedError
+from dlog.errors import DataLossError, RecordFormatError, ShrinkRefusedError
+from dlog.format.log_metadata import encode_record
 from dlog.model import MessageId
 from dlog.write.active_ledger import ActiveLedger, LedgerMaker
 from dlog.write.takeover_runner import TakeoverRunner, new_owner
-from ledger.errors import LedgerRecoveryError
+from ledger.errors import LayoutMismatchError, LedgerRecoveryError
 from ledger.model import LedgerId
 from tests.helpers.ledger.scripted_bookies import until
 from tests.helpers.log.scripted_log import (
@@ -206,21 +209,28 @@ async def test_the_sweep_leaves_other_programs_ledgers_alone() -> None:
         assert orphan not in left
 
 
-async def test_a_damaged_log_bars_the_sweep_of_no_other() -> None:
-    """Its own ledgers are left alone, since nobody can tell which of them it lists."""
+@pytest.mark.parametrize("foreign", [False, True])
+async def test_a_damaged_log_bars_the_sweep_of_no_other(foreign: bool) -> None:
+    """Its own ledgers are left alone, since it is not known which of them it lists. So are those of a log whose record
+    is of another cluster, as a restored backup brings it."""
     async with scripted_log() as log, log.client() as client:
         await client.open_writer("damaged", create=True)
         await client.open_writer("orders", create=True)
         kept = (await client.describe("damaged")).record.ledger_ids
         damaged = await client.logs.find(client.name("damaged"))
         key = metadata_keys.record_key(metadata_keys.DEFAULT_ROOT, damaged.name, damaged.log_uuid)
-        version = (await client.ledgers.store.read_record(key)).version
-        await client.ledgers.store.write_record(key, b"no record", version)
+        read = await client.logs.read(damaged)
+        value = encode_record(replace(read.value, instance_id="another")) if foreign else b"no record"
+        await client.ledgers.store.write_record(key, value, read.version)
         ref = await client.logs.find(client.name("orders"))
         owner = new_owner(environment_of(client), "")
         orphan = (await LedgerMaker(ref, owner, client.ledgers, client.config).create(1)).ledger_id
         await client.admin.sweep(age_s=-1)
-        await client.collect("orders")
+        collection = Collection(-1, dry_run=False)
+        await collection.run(client)
+        assert {type(error) for error in collection.damaged} == {
+            LayoutMismatchError if foreign else RecordFormatError
+        }
         left = await ledgers_of(client)
         assert orphan not in left
         assert set(kept) <= set(left)
