@@ -426,7 +426,8 @@ class Tailing:
         if self._until is not None and self._until <= _first_unused(record):
             return Finish()  # no ledger below it can follow
         if not record.ledgers:
-            return WaitForLedger(f"log {self._log} has no ledger yet: nobody has opened it for writing")
+            # It may have been written: a takeover drops ledgers that stayed empty.
+            return WaitForLedger(f"log {self._log} is empty and has no writer")
         return WaitForLedger(
             f"log {self._log} has no writer: its last ledger {record.ledgers[-1].ledger_id} is sealed "
             "and read to the end"

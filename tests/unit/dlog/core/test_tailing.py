@@ -85,6 +85,14 @@ def test_an_unsealed_ledger_is_read_to_its_lac_and_then_waited_for() -> None:
     assert machine.next_step() == ReadEntries(5, 3, 4)
 
 
+@pytest.mark.parametrize("last_ledger_id", [-1, 4])
+def test_an_empty_log_is_not_said_to_be_unwritten(last_ledger_id: int) -> None:
+    """A takeover without a ledger has dropped ledger 4, to which nothing was appended."""
+    machine = tailing()
+    show(machine, record(last_ledger_id=last_ledger_id))
+    assert machine.next_step() == WaitForLedger("log orders is empty and has no writer")
+
+
 def test_a_listed_successor_is_no_permission_to_advance() -> None:
     """Ledger 5 is drained but not sealed: the reader waits there and says why."""
     machine = tailing()

@@ -360,7 +360,7 @@ def test_an_empty_log_waits_or_ends(request: pytest.FixtureRequest) -> None:
         async with log.reader() as reader:
             waiting = asyncio.create_task(payloads(reader, 1))
             await poll(lambda: reader.waits_for is not None)
-            assert "nobody has opened it for writing" in (reader.waits_for or "")
+            assert "is empty and has no writer" in (reader.waits_for or "")
             log.add_ledger(7, (b"first",))
             await log.record(7)
             assert await waiting == [b"first"]
