@@ -7,7 +7,9 @@ The journal plays the write-ahead log's part: docs/decisions/0004-index-store.md
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -36,6 +38,8 @@ PREFIX_BYTES = 9
 """Keys that begin with the same bytes belong together: in the index, records of one ledger or one entry log."""
 _PIECE = 256
 """Records that a scan takes at a time."""
+_FULL = ("No space left", "NoSpace", os.strerror(errno.EDQUOT))
+"""What RocksDB calls a full disk: a used-up quota is one, as for other files, and has no status of its own there."""
 
 T = TypeVar("T")
 
@@ -107,7 +111,7 @@ def _write_error(directory: Path, error: Exception) -> DiskFullError | DiskFaile
     cause = _cause(directory, error)
     if _is_damage(directory, error):  # a compaction in the background met it, and the next write hears of it
         return IndexDamagedError(_damaged(directory, error), path=directory)
-    if "No space left" in cause or "NoSpace" in cause:
+    if any(each in cause for each in _FULL):
         return DiskFullError(
             f"no space left to write index {directory}: free space on its disk", path=directory
         )

@@ -5,6 +5,7 @@ What was synced is there, what is there is the beginning of what was written, an
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,25 @@ def test_a_limit_of_space_is_an_error_and_loses_nothing_synced(tmp_path: Path) -
         assert last.startswith("failed ") and str(directory) in last
         synced = max([0, *(int(line.split()[1]) for line in lines if line.startswith("synced "))])
         assert int(read(directory).removeprefix("has ")) >= synced
+
+
+@pytest.mark.skipif(
+    shutil.which("strace") is None, reason="needs strace to make calls fail: apt-get install strace"
+)
+def test_a_quota_that_is_used_up_is_a_full_disk(tmp_path: Path) -> None:
+    """A bookie goes on read-only then, as when a journal file or an entry log meets it."""
+    directory = tmp_path / "index"
+    with subprocess.Popen(
+        program("index_writer", directory, 0), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "has 0\n"
+        fault = ["-e", "trace=openat", "-e", "inject=openat:error=EDQUOT", "-p", str(process.pid)]
+        with subprocess.Popen(["strace", "-f", "-q", "-o", os.devnull, *fault], stderr=subprocess.DEVNULL):
+            *lines, last = process.stdout.read().splitlines()
+    assert last.startswith("failed ") and f"DiskFullError: no space left to write index {directory}" in last
+    synced = max([0, *(int(line.split()[1]) for line in lines)])
+    assert int(read(directory).removeprefix("has ")) >= synced
 
 
 @pytest.fixture(scope="module")
