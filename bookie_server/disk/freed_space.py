@@ -44,10 +44,11 @@ class FreedSpace:
     def _run(self) -> None:
         while True:
             descriptor = self._descriptors.get()
-            try:
-                with suppress(OSError):  # closing it frees the rest
-                    _shrink(descriptor)
-            finally:
+            with suppress(OSError):  # closing it frees the rest
+                _shrink(descriptor)
+            with suppress(
+                OSError
+            ):  # a network file system reports earlier writes here: the file is removed anyway
                 os.close(descriptor)
 
 

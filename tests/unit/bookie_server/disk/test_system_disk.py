@@ -153,6 +153,28 @@ def test_a_file_with_another_name_keeps_its_bytes_when_one_is_removed(tmp_path: 
     assert copy.read_bytes() == b"data"
 
 
+def test_a_close_that_fails_keeps_no_space_of_later_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Garbage collection would wait for it."""
+    closed, close = list[int](), os.close
+
+    def failing_close(descriptor: int) -> None:
+        close(descriptor)
+        if threading.current_thread().name == "freed-space":
+            closed.append(descriptor)
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "close", failing_close)
+    disk = SystemDisk()
+    for number in range(3):
+        path = tmp_path / str(number)
+        path.write_bytes(b"data")
+        disk.remove_large(path)()
+    eventually(lambda: len(closed) == 3)
+    assert not removed_and_open(tmp_path)
+
+
 def test_a_large_file_is_removed_at_once_where_it_cannot_be_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
