@@ -278,7 +278,7 @@ class LedgerStorage(StorageReads):
             self._entries_added += len(all_entries)
         for state, run in late:
             self._add_late(state, run, partial(on_durable, ((state, run),)))
-        self._flush_if_full()
+        self._flush_if_due()
 
     def _add_once(self, state: StoredLedger, run: EntryRun, size: int, on_durable: OnDurable) -> None:
         """Entries that stay in the journal: the checkpoint of this half of the cache learns where they are."""
@@ -293,8 +293,8 @@ class LedgerStorage(StorageReads):
             on_durable=on_durable,
         )
 
-    def _flush_if_full(self) -> None:
-        if self._caches.active.size >= self._config.write_cache_bytes_max:
+    def _flush_if_due(self) -> None:
+        if self._upkeep.is_due:
             self._upkeep.flush()
 
     def _advance(self, state: StoredLedger, last: int, last_entry: StoredEntry) -> None:
@@ -375,6 +375,7 @@ class LedgerStorage(StorageReads):
         state.fenced = True
         self._states.changed(state)
         self._journal.append(RecordType.FENCE, ledger_body(state.ledger_id), on_fence_durable)
+        self._flush_if_due()
 
     def restore_ledger(
         self, ledger_id: int, master_key: bytes, *, ended: bool, on_durable: OnDurable
@@ -420,6 +421,7 @@ class LedgerStorage(StorageReads):
                     explicit_lac_body(state.ledger_id, state.explicit_lac_value, state.explicit_lac)
                 )
         self._journal.append_all(RecordType.EXPLICIT_LAC, bodies, on_durable)
+        self._flush_if_due()
 
     def force(self, on_durable: OnDurable) -> None:
         """When `on_durable` is called with None, everything accepted before this call is durable."""
@@ -441,6 +443,7 @@ class LedgerStorage(StorageReads):
         self._caches.drop(ledger_id)
         self._reader.forget_ledger(ledger_id)
         self._journal.append(RecordType.TOMBSTONE, ledger_body(ledger_id), on_durable)
+        self._flush_if_due()
 
     def _refused(self, on_durable: OnDurable) -> bool:
         """True if the storage accepts no changes any more; `on_durable` will be called with the error."""
@@ -465,7 +468,7 @@ class LedgerStorage(StorageReads):
         """
         if self._journal.occupied_bytes >= self._config.journal_queue_bytes_max:
             return False
-        return self._caches.active.size < self._config.write_cache_bytes_max or self._upkeep.held_up
+        return not self._upkeep.is_due or self._upkeep.held_up
 
     async def wait_for_room(self) -> None:
         """Return when `has_room`, or when the storage fails or closes."""

@@ -29,6 +29,9 @@ from bookie_server.storage.start.opening import Parts
 from ledger.buggify import buggify
 from ledger.errors import LogStoreError
 
+CHANGED_STATES_MAX = 128 * 1024
+"""Ledgers whose states may differ from the index before a checkpoint begins: 64 MiB with 512 bytes each (measured).
+Fences and explicit LACs change them without an entry, also of ledgers that were unknown."""
 _FREEING_S = 0.05
 """Between two looks whether the space of removed files is back: each takes a descriptor until then."""
 
@@ -96,6 +99,15 @@ class StorageMaintenance:
     def held_up(self) -> bool:
         """A full disk keeps the checkpoint from going on."""
         return self._full is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so much waits in memory that a checkpoint must begin, and senders wait for it."""
+        parts = self._parts
+        return (
+            parts.caches.active.size >= self._config.write_cache_bytes_max
+            or parts.states.changed_count >= CHANGED_STATES_MAX
+        )
 
     @property
     def checkpoints(self) -> int:
@@ -197,7 +209,7 @@ class StorageMaintenance:
         finally:
             self._running = None
             self._callbacks.wake()
-        if self._parts.caches.active.size >= self._config.write_cache_bytes_max and self._job is None:
+        if self.is_due and self._job is None:
             self.flush()
 
     async def _journaled(self) -> None:
@@ -240,7 +252,7 @@ class StorageMaintenance:
         # What a checkpoint took while its sync was under way is stored, but the mark lies before it: another
         # one moves the mark, so that the journal's files go away and a restart has nothing to replay.
         parts = self._parts
-        changed = bool(parts.caches.active.ledgers or parts.states.any_changed or parts.deleted)
+        changed = bool(parts.caches.active.ledgers or parts.states.changed_count or parts.deleted)
         # In limbo the mark is before the damage: the next start would find it again.
         before_damage = parts.states.limbo and not self.has_checkpointed
         return changed or self._journal.durable != self._marked or before_damage

@@ -67,8 +67,9 @@ class StoredLedgers:
         self._dirty[state.ledger_id] = state
 
     @property
-    def any_changed(self) -> bool:
-        return bool(self._dirty)
+    def changed_count(self) -> int:
+        """Of states that no checkpoint has taken yet."""
+        return len(self._dirty)
 
     def take_changed(self) -> list[tuple[bytes, bytes]]:
         """Records of all changed states, for a checkpoint that ends in `stored`."""

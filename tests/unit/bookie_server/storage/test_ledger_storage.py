@@ -14,6 +14,7 @@ import pytest
 from bookie_server.disk.durable import OnDurable
 from bookie_server.errors import DiskFailedError, EntryConflictError, StorageClosedError
 from bookie_server.journal.log_mark import LogMark, decode_log_mark
+from bookie_server.storage import maintenance
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Interval
@@ -555,6 +556,31 @@ def test_senders_wait_while_both_halves_of_the_cache_are_full(with_storage: Call
         assert await found_ids(storage, 5, first) == list(range(first))
 
     with_storage(body, write_cache_bytes_max=128 * 1024)
+
+
+@pytest.mark.parametrize("change", ["fence", "explicit LAC", "deletion"])
+def test_senders_wait_for_a_checkpoint_of_many_changed_states(
+    with_storage: Callable[..., None], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """They hold no entries, so that the write cache is never full of them."""
+    monkeypatch.setattr(maintenance, "CHANGED_STATES_MAX", 20)
+
+    async def body(storage: LedgerStorage) -> None:
+        for ledger_id in range(100):
+            state = storage.create_ledger(ledger_id, KEY)
+            if change == "fence":
+                storage.fence(state, lambda _: None)
+            elif change == "deletion":
+                storage.delete_ledger(ledger_id, lambda _: None)
+            else:
+                storage.set_explicit_lacs([(state, bytes(16), 0)], lambda _: None)
+        assert not storage.has_room
+        async with asyncio.timeout(30):
+            await storage.wait_for_room()
+        assert storage.has_room
+        await eventually(lambda: storage.counts().checkpoints > 0)
+
+    with_storage(body, checkpoint_interval_s=3600)
 
 
 def test_old_journal_files_go_away_at_checkpoints(tmp_path: Path) -> None:
