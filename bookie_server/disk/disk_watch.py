@@ -25,27 +25,31 @@ def writability_of(storage: LedgerStorage) -> Writability:
 
 
 def follow_disks(service: BookieService, presence: Presence) -> None:
-    """Apply the storage's verdict now and whenever it changes."""
+    """Apply the storage's verdict now and whenever it changes. It is logged, but for a bookie that begins writable."""
 
     def apply() -> None:
         service.writability = writability_of(service.storage)
         presence.want(writable=service.writability.adds)
 
-    def changed(writable: bool) -> None:
+    def changed(_writable: bool) -> None:
         apply()
-        shortage = service.storage.shortage
-        free = ", ".join(
-            f"{each.free_bytes} bytes free in {each.directory}" for each in service.storage.usage()
-        )
-        if writable:
-            logger.warning("writable again: %s", free)
-        elif isinstance(shortage, TooManyFilesError):
-            logger.warning("read-only until files can be opened again: %s", shortage)
-        elif shortage is not None:
-            # A write has failed since the last measurement, whose numbers are out of date.
-            logger.warning("read-only because a disk is full: %s", shortage)
-        else:
-            logger.warning("read-only because a disk is nearly full: %s", free)
+        _log_verdict(service.storage)
 
     service.storage.on_writable_change = changed
     apply()
+    if not service.storage.writable:
+        _log_verdict(service.storage)
+
+
+def _log_verdict(storage: LedgerStorage) -> None:
+    shortage = storage.shortage
+    free = ", ".join(f"{each.free_bytes} bytes free in {each.directory}" for each in storage.usage())
+    if storage.writable:
+        logger.warning("writable again: %s", free)
+    elif isinstance(shortage, TooManyFilesError):
+        logger.warning("read-only until files can be opened again: %s", shortage)
+    elif shortage is not None:
+        # A write has failed since the last measurement, whose numbers are out of date.
+        logger.warning("read-only because a disk is full: %s", shortage)
+    else:
+        logger.warning("read-only because a disk is nearly full: %s", free)
