@@ -46,9 +46,7 @@ class FreedSpace:
             descriptor = self._descriptors.get()
             with suppress(OSError):  # closing it frees the rest
                 _shrink(descriptor)
-            with suppress(
-                OSError
-            ):  # a network file system reports earlier writes here: the file is removed anyway
+            with suppress(OSError):  # of earlier writes, on a network file system: the file is removed anyway
                 os.close(descriptor)
 
 
