@@ -14,7 +14,9 @@ This module imports nothing of this distribution.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, TypeVar
+
+E = TypeVar("E", bound="LogStoreError")
 
 
 class LogStoreError(Exception):
@@ -32,13 +34,23 @@ class LogStoreError(Exception):
         An error that ends many calls is raised as a copy in each: an exception that is raised again keeps the
         traceback, and with it the local variables, of every earlier call.
         """
-        error = type(self).__new__(type(self))
-        LogStoreError.__init__(error, str(self), **self.facts)
+        error = _restored(type(self), str(self), self.facts)
         error.__dict__ |= self.__dict__
         if hasattr(self, "__notes__"):
             error.__notes__ = list(self.__notes__)
         error.__cause__ = self.__cause__
         return error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # `Exception` would call `__init__` with the message alone, which is not what each leaf takes.
+        return _restored, (type(self), str(self), self.facts), self.__dict__
+
+
+def _restored(kind: type[E], message: str, facts: dict[str, object]) -> E:
+    """An error as it was made, whatever arguments its own `__init__` takes."""
+    error = kind.__new__(kind)
+    LogStoreError.__init__(error, message, **facts)
+    return error
 
 
 class ConfigurationError(LogStoreError):

@@ -62,6 +62,11 @@ class SparkSourceError(LogStoreError):
         # Without frames it is the line `name: text`, and builtins have no module before the name.
         self._first_line: BaseException = type(token, (Exception,), {"__module__": "builtins"})(sentence)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The class of the first line is made here, so no other process could import it.
+        facts = {name: value for name, value in vars(self).items() if name != "_first_line"}
+        return type(self), (self.facts["token"], str(self._first_line)), facts
+
     @property
     def __cause__(self) -> BaseException:  # PySpark drops a cause that can be set
         return self._first_line

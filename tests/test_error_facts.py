@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import inspect
+import pickle
 import re
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -73,7 +77,7 @@ def made(kind: type[LogStoreError]) -> LogStoreError:
         return MissingExtraError("the dlog command", "typer", "cli")
     if kind is SparkSourceError:
         return SparkSourceError("DLOG_FAILED", "what happened")
-    return kind("what happened", **{fact: object() for fact in declared(kind)})
+    return kind("what happened", **{fact: f"the {fact}" for fact in declared(kind)})
 
 
 def test_every_module_with_errors_is_known() -> None:
@@ -109,3 +113,24 @@ def test_a_note_on_a_copy_is_its_own() -> None:
     error.add_note("first")
     error.copy().add_note("second")
     assert error.__notes__ == ["first"]
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "pickle": lambda error: pickle.loads(pickle.dumps(error)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("how", COPIES)
+def test_another_process_gets_type_text_facts_and_notes(kind: type[LogStoreError], how: str) -> None:
+    """`multiprocessing` and `concurrent.futures` pickle what a worker raises."""
+    error = made(kind)
+    error.add_note("and another")
+    copied = COPIES[how](error)
+    assert type(copied) is kind
+    assert (str(copied), copied.args, copied.facts) == (str(error), error.args, error.facts)
+    assert copied.__notes__ == error.__notes__
+    assert all(getattr(copied, name) == value for name, value in error.facts.items())
+    assert str(copied.__cause__) == str(error.__cause__)
