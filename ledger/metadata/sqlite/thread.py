@@ -50,11 +50,14 @@ class SqliteThread:
 
     async def ask(self, kind: Kind, job: Callable[[Any], Any]) -> Any:
         """Run `job` in the thread and return its answer. One cancelled before its turn is not run."""
+        return await self._submit(kind, job)
+
+    def _submit(self, kind: Kind, job: Callable[[Any], Any]) -> asyncio.Future[Any]:
         self._check_usable()
         loop = asyncio.get_running_loop()
-        future = loop.create_future()
+        future: asyncio.Future[Any] = loop.create_future()
         self._queue.put(Request(kind, job, loop=loop, future=future))
-        return await future
+        return future
 
     def tell(self, job: Callable[[SqliteEngine], Any]) -> None:
         """Run a CALL job whose answer nobody waits for; nothing when the thread has died."""
@@ -63,9 +66,10 @@ class SqliteThread:
             self._queue.put(Request(Kind.CALL, job))
 
     async def stop(self) -> None:
-        """Returns when the file is closed; a thread that has died is stopped already."""
+        """Returns when the file is closed; a thread that has died is stopped already. Stops it also if cancelled."""
         if self._dead is None:
-            await self.ask(Kind.CALL, self._stop)
+            # A request that is cancelled before its turn is not run, and the thread would keep the file open.
+            await asyncio.shield(self._submit(Kind.CALL, self._stop))
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process_id:

@@ -193,6 +193,21 @@ def test_work_cancelled_before_its_turn_is_not_done(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_stop_that_is_cancelled_before_its_turn_stops_the_thread(tmp_path: Path) -> None:
+    async def run() -> None:
+        thread = SqliteThread(str(tmp_path / "meta.db"))
+        await thread.ask(Kind.CREATE, create)
+        stop = asyncio.ensure_future(thread.stop())
+        await asyncio.sleep(0)
+        stop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stop
+        thread._thread.join(10.0)
+        assert not thread._thread.is_alive()
+
+    asyncio.run(run())
+
+
 def test_of_thousands_of_watches_those_fire_whose_key_was_changed_made_or_removed(
     engine: SqliteEngine, tmp_path: Path
 ) -> None:
