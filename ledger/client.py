@@ -117,6 +117,7 @@ class LedgerClient:
         self.shared = SharedLedgers(self.open)
         """For readers that follow a ledger, perhaps the same one."""
         self._recoveries: dict[LedgerId, asyncio.Task[Recovered]] = {}
+        self._is_closed = False
 
     async def start(self) -> None:
         """Read the registered bookies and follow changes from then on.
@@ -151,19 +152,14 @@ class LedgerClient:
         LedgerRecoveryError. Waits up to 10 s for members that are behind with confirmed entries, and 1 s for one that
         answers nothing; what they miss is marked for repair, for which the metadata store gets as much.
         """
+        self._is_closed = True
         if self._unwatch is not None:
             self._unwatch()
         if self._timer is not None:
             self._timer.cancel()
         await self._free_space.close()
         for handle in list(self._handles):
-            handle.fail(
-                AddFailedError(
-                    f"the ledger client was closed; ledger {handle.ledger_id} is left open",
-                    ledger_id=handle.ledger_id,
-                    lac=handle.lac,
-                )
-            )
+            _fail_closed(handle)
         reads = (self._refreshing, self._lookup)
         tasks = [*self._recoveries.values(), *(each for each in reads if each is not None)]
         for task in tasks:
@@ -203,14 +199,14 @@ class LedgerClient:
             NotEnoughBookiesError: fewer writable bookies than `quorum.ensemble`; nothing was written.
             NotEnoughRacksError: they do not span the racks that the settings enforce; nothing was written.
             MetadataOutcomeUnknownError: an empty ledger that no client knows of may be left in metadata.
-            ConfigurationError: an argument has a wrong type.
+            ConfigurationError: an argument has a wrong type, or the client is closed.
 
         Source: docs/bookkeeper.md#creating-a-ledger.
         """
         require_type("visibility", visibility, Visibility)
         found = await self._create(quorum, digest_type, password, custom)
         handle = WriteHandle(*found, self._context, visibility=visibility, listener=listener)
-        self._handles[handle] = None
+        self._adopt_writer(handle)
         return handle
 
     async def create_deferred(
@@ -227,8 +223,13 @@ class LedgerClient:
         """
         found = await self._create(quorum, digest_type, password, custom)
         handle = DeferredWriteHandle(*found, self._context)
-        self._handles[handle] = None
+        self._adopt_writer(handle)
         return handle
+
+    def _adopt_writer(self, handle: OpenWriter) -> None:
+        self._handles[handle] = None
+        if self._is_closed:  # while its ledger was created
+            _fail_closed(handle)
 
     async def _create(
         self,
@@ -246,6 +247,8 @@ class LedgerClient:
             require_type("a pair in custom", pair, tuple)
             require_type("a name in custom", pair[0], str)
             require_type("a value in custom", pair[-1], bytes)
+        if self._is_closed:
+            raise ConfigurationError("the ledger client is closed; make another one")
         ensemble = await self._choose_ensemble(quorum)
         metadata = LedgerMetadata(
             quorum=quorum,
@@ -310,7 +313,8 @@ class LedgerClient:
         Raises:
             LedgerNotFoundError: no such ledger.
             UnauthorizedError: `password` is not the ledger's.
-            LedgerRecoveryError: too few bookies respond. The ledger stays IN_RECOVERY; try again later.
+            LedgerRecoveryError: too few bookies respond. The ledger stays IN_RECOVERY; try again later. Or the client
+                is closed.
             ContendedError: the metadata kept changing; try again later.
 
         Source: docs/bookkeeper.md#recovery, #fencing.
@@ -329,6 +333,9 @@ class LedgerClient:
         read_first: bool,
         on_marked: Callable[[], None] | None,
     ) -> Recovered:
+        closed = f"ledger {ledger_id} is not recovered: the ledger client was closed"
+        if self._is_closed:
+            raise LedgerRecoveryError(closed, ledger_id=ledger_id)
         # Two recoveries in one process would do the same work twice: they share one run.
         task = self._recoveries.get(ledger_id)
         if task is None:
@@ -340,9 +347,7 @@ class LedgerClient:
             task.add_done_callback(lambda done: self._recovered(ledger_id, done))
         await asyncio.wait([task])
         if task.cancelled():
-            raise LedgerRecoveryError(
-                f"ledger {ledger_id} is not recovered: the ledger client was closed", ledger_id=ledger_id
-            )
+            raise LedgerRecoveryError(closed, ledger_id=ledger_id)
         return task.result()
 
     def _recovered(self, ledger_id: LedgerId, task: asyncio.Task[Recovered]) -> None:
@@ -492,3 +497,13 @@ class LedgerClient:
     def _forget(self, handle: OpenWriter) -> None:
         self._handles.pop(handle, None)
         self._ticking.pop(handle, None)
+
+
+def _fail_closed(handle: OpenWriter) -> None:
+    handle.fail(
+        AddFailedError(
+            f"the ledger client was closed; ledger {handle.ledger_id} is left open",
+            ledger_id=handle.ledger_id,
+            lac=handle.lac,
+        )
+    )

@@ -346,3 +346,14 @@ async def test_the_mark_of_a_spare_that_lacks_entries_outlives_the_closing_chang
         mark = await cluster.store.repair.read_mark(handle.ledger_id)
         assert spare.bookie_id in mark.value.missing
         await repair.close()
+
+
+async def test_a_closed_client_begins_no_recovery() -> None:
+    """It could not end it, and its mark would stop the writer."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        await cluster.client.close()
+        with pytest.raises(LedgerRecoveryError, match="client was closed"):
+            await cluster.client.open_with_recovery(handle.ledger_id)
+        assert (await cluster.store.read_ledger(handle.ledger_id)).value.state is LedgerState.OPEN

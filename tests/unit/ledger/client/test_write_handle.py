@@ -596,3 +596,24 @@ async def test_a_visibility_that_is_a_text_is_refused() -> None:
         with pytest.raises(ConfigurationError, match="visibility must be one of"):
             await cluster.client.create(QuorumSizes(), visibility="strict")  # type: ignore[arg-type]
         assert [each async for each in cluster.store.ledger_ids()] == []
+
+
+async def test_a_ledger_that_is_created_while_its_client_is_closed_takes_no_adds() -> None:
+    """No bookie can be reached any more: its adds would wait for the whole `quorum_timeout_s`."""
+    async with scripted_cluster(quorum_timeout_s=NEVER_S) as cluster:
+        creating = asyncio.create_task(cluster.client.create(QuorumSizes()))
+        await asyncio.sleep(0)
+        await cluster.client.close()
+        handle = await creating
+        with pytest.raises(AddFailedError, match="client was closed"):
+            await handle.add(b"zero")
+        assert not cluster.client._handles and not cluster.client._ticking
+
+
+async def test_a_closed_client_creates_no_ledger() -> None:
+    async with scripted_cluster() as cluster:
+        await cluster.client.close()
+        for create in (cluster.client.create, cluster.client.create_deferred):
+            with pytest.raises(ConfigurationError, match="client is closed"):
+                await create(QuorumSizes())
+        assert [each async for each in cluster.store.ledger_ids()] == []
