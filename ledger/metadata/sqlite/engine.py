@@ -66,6 +66,7 @@ class SqliteEngine:
         self._file: tuple[int, int] | None = None
         self._data_version = _UNKNOWN
         self._sessions_due_s = 0.0
+        self._patience = _Patience()
         self.watches = WatchTable()
 
     # ---- work
@@ -73,9 +74,11 @@ class SqliteEngine:
     def run(self, works: Sequence[Work]) -> list[Watcher]:
         """Do it all in order; returns the watches to fire."""
         fired: list[Watcher] = []
+        self._patience = _Patience()
         with NO_FORK:
             for kind, group in groupby(works, key=lambda work: work.kind):
                 fired += self._run_group(kind, list(group))
+                self._patience = self._patience.for_next()
         return fired
 
     def _run_group(self, kind: Kind, works: list[Work]) -> list[Watcher]:
@@ -98,23 +101,22 @@ class SqliteEngine:
         return []
 
     def _read(self, tx: SqliteTransaction, works: list[Work]) -> list[Watcher]:
-        _Patience().call(partial(self._in_transaction, "BEGIN", lambda: _run_jobs(tx, works)))
+        self._patience.call(partial(self._in_transaction, "BEGIN", lambda: _run_jobs(tx, works)))
         return []
 
     def _write(self, tx: SqliteTransaction, works: list[Work]) -> list[Watcher]:
-        patience = _Patience()
-        return patience.call(
-            partial(self._in_transaction, "BEGIN IMMEDIATE", lambda: self._change(tx, works, patience))
+        return self._patience.call(
+            partial(self._in_transaction, "BEGIN IMMEDIATE", lambda: self._change(tx, works))
         )
 
-    def _change(self, tx: SqliteTransaction, works: list[Work], patience: _Patience) -> list[Watcher]:
+    def _change(self, tx: SqliteTransaction, works: list[Work]) -> list[Watcher]:
         tx.changed.clear()
         _run_jobs(tx, works)
         if not tx.changed:
             return []
         fired = self.watches.changed_by_us(tx.changed, tx)
         try:
-            patience.call(lambda: self._execute("COMMIT"))
+            self._patience.call(lambda: self._execute("COMMIT"))
         except sqlite3.Error as error:
             self.watches.forget(fired)
             if is_busy(error):
@@ -141,6 +143,7 @@ class SqliteEngine:
                 work.error = translated(error, self._path)
             except LogStoreError as error:
                 work.error = error
+            self._patience = self._patience.for_next()
 
     def _create(self, work: Work) -> None:
         def populate(connection: sqlite3.Connection) -> None:
@@ -170,7 +173,7 @@ class SqliteEngine:
     def add_watch(self, watcher: Watcher) -> None:
         try:
             tx = self._connected()
-            _Patience().call(partial(self._in_transaction, "BEGIN", lambda: self.watches.add(watcher, tx)))
+            self._patience.call(partial(self._in_transaction, "BEGIN", lambda: self.watches.add(watcher, tx)))
         except (sqlite3.Error, UnicodeDecodeError, LogStoreError):
             # Nothing seen yet: the watch fires as soon as the store can be read, and reads report the error. No commit
             # is waited for, since a process that dies makes none.
@@ -187,6 +190,7 @@ class SqliteEngine:
 
     def poll(self) -> list[Watcher]:
         """Watches to fire for what other processes did. A store that cannot be read now is read next time."""
+        self._patience = _Patience()
         with NO_FORK:
             return self._poll()
 
@@ -223,7 +227,7 @@ class SqliteEngine:
 
     def _connected(self) -> SqliteTransaction:
         if self._connection is None or self._tx is None:
-            self._tx = _Patience().call(self._open)
+            self._tx = self._patience.call(self._open)
         if _identity(self._path) != self._file:
             # Going on would write into a file that nobody else sees, or mix two clusters.
             raise MetadataUnavailableError(
@@ -252,13 +256,24 @@ class _Patience:
     def __init__(self) -> None:
         self._deadline_s = time.monotonic() + BUSY_WAIT_S
         self._pause_s = 0.0002
+        self._is_over = False
+
+    def for_next(self) -> _Patience:
+        """For what was requested together and comes next: once one has waited in vain, the others try once only.
+
+        Each would wait as long for the same lock, and all of them have waited already.
+        """
+        return self if self._is_over else _Patience()
 
     def call(self, action: Callable[[], T]) -> T:
         while True:
             try:
                 return action()
             except sqlite3.Error as error:
-                if not is_busy(error) or time.monotonic() >= self._deadline_s:
+                if not is_busy(error):
+                    raise
+                if time.monotonic() >= self._deadline_s:
+                    self._is_over = True
                     raise
             time.sleep(self._pause_s)
             self._pause_s = min(self._pause_s * 1.5, 0.005)

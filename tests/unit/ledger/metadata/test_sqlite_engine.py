@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -111,6 +112,28 @@ def test_a_lock_held_by_others_is_waited_for_and_then_named(
         other.execute("ROLLBACK")
     assert one(engine, Kind.WRITE, write(b"", 0)) == 1
     other.close()
+
+
+def test_what_is_requested_together_waits_once_for_a_lock_that_is_not_released(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads, writes and watches take turns, up to 64 of them at a time."""
+    monkeypatch.setattr(sqlite_engine, "BUSY_WAIT_S", 0.5)
+    one(engine, Kind.READ, read)
+    other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    loop = asyncio.new_event_loop()
+    watch = partial(SqliteEngine.add_watch, watcher=Watcher(loop, lambda: None, "records/a"))
+    loop.close()
+    kinds = [(Kind.CALL, watch), (Kind.READ, read), (Kind.WRITE, write(b"", 0)), (Kind.CALL, watch)]
+    works = [Work(kind, job) for _ in range(5) for kind, job in kinds]
+    begun_s = time.monotonic()
+    engine.run(works)
+    assert time.monotonic() - begun_s < 2.0
+    assert sum(isinstance(work.error, MetadataUnavailableError) for work in works) == 10
+    other.execute("ROLLBACK")
+    other.close()
+    assert one(engine, Kind.WRITE, write(b"", 0)) == 1
 
 
 def test_a_reader_in_the_way_of_the_commit_means_not_done(
