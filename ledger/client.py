@@ -242,11 +242,7 @@ class LedgerClient:
         require_type("quorum", quorum, QuorumSizes)
         require_type("digest_type", digest_type, DigestType)
         require_type("password", password, bytes)
-        require_type("custom", custom, tuple)
-        for pair in custom:
-            require_type("a pair in custom", pair, tuple)
-            require_type("a name in custom", pair[0], str)
-            require_type("a value in custom", pair[-1], bytes)
+        _check_custom(custom)
         if self._is_closed:
             raise ConfigurationError("the ledger client is closed; make another one")
         ensemble = await self._choose_ensemble(quorum)
@@ -497,6 +493,28 @@ class LedgerClient:
     def _forget(self, handle: OpenWriter) -> None:
         self._handles.pop(handle, None)
         self._ticking.pop(handle, None)
+
+
+def _check_custom(custom: object) -> None:
+    require_type("custom", custom, tuple)
+    assert isinstance(custom, tuple)
+    names: set[str] = set()
+    for pair in custom:
+        require_type("a pair in custom", pair, tuple)
+        if len(pair) != 2:
+            raise ConfigurationError(f"custom must have pairs of a name and its value, got {pair!r:.80}")
+        name, value = pair
+        require_type("a name in custom", name, str)
+        require_type("a value in custom", value, bytes)
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"the name {name[:80]!r} in custom is no text: it has a lone surrogate"
+            ) from error
+        if name in names:
+            raise ConfigurationError(f"custom has the name {name[:80]!r} twice, and readers keep one of them")
+        names.add(name)
 
 
 def _fail_closed(handle: OpenWriter) -> None:

@@ -297,12 +297,15 @@ class ReadHandle:
         """Read at least one entry, consecutive from `first`, at most `max_entries` and about `max_bytes`.
 
         Raises:
+            ConfigurationError: `max_entries` is below 1.
             The errors of `read`.
 
         Source: docs/bookkeeper.md#batch-reads.
         """
         require_type("max_entries", max_entries, int)
         require_type("max_bytes", max_bytes, int)
+        if max_entries < 1:
+            raise ConfigurationError(f"max_entries must be at least 1, got {max_entries}")
         self._check_range(first, first)
         polled, self._polled = self._polled, None
         if polled is not None and first == polled.entry_id == self.last_readable:

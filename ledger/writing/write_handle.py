@@ -17,6 +17,7 @@ from ledger.client_context import ClientContext
 from ledger.config import Visibility
 from ledger.core.distribution import holds
 from ledger.errors import (
+    ConfigurationError,
     LedgerClosedError,
     LedgerFencedError,
     LogStoreError,
@@ -236,7 +237,13 @@ class WriteHandle(AddPolicy):
         await self.wait(self.last_add_pushed)
 
     async def wait_for_capacity(self, in_flight_bytes_max: int) -> None:
-        """Return once fewer bytes than this are in flight, or the handle has failed."""
+        """Return once fewer bytes than this are in flight, or the handle has failed.
+
+        Raises:
+            ConfigurationError: `in_flight_bytes_max` is below 1, and there are never fewer bytes than none.
+        """
+        if in_flight_bytes_max < 1:
+            raise ConfigurationError(f"in_flight_bytes_max must be at least 1, got {in_flight_bytes_max}")
         while self.failed is None and self.in_flight_bytes >= in_flight_bytes_max:
             future: asyncio.Future[None] = self._loop.create_future()
             self._capacity_waiters.append(future)

@@ -441,3 +441,12 @@ async def test_what_has_changed_in_metadata_is_looked_at_even_if_entries_keep_co
         await asyncio.sleep(0.01)
         assert await reader.wait_for_lac(0, timeout_s=5) == 1
         assert reader.closed
+
+
+@pytest.mark.parametrize("max_entries", [0, -1])
+async def test_a_batch_of_no_entries_is_refused(max_entries: int) -> None:
+    """A bookie takes 0 for no limit, and an answer without entries seemed to show that the entry is lost."""
+    async with scripted_cluster() as cluster:
+        _, reader = await _followed(cluster)
+        with pytest.raises(ConfigurationError, match="max_entries must be at least 1"):
+            await reader.read_batch(0, max_entries=max_entries, max_bytes=1000)

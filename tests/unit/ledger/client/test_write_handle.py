@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -617,3 +618,28 @@ async def test_a_closed_client_creates_no_ledger() -> None:
             with pytest.raises(ConfigurationError, match="client is closed"):
                 await create(QuorumSizes())
         assert [each async for each in cluster.store.ledger_ids()] == []
+
+
+@pytest.mark.parametrize(
+    ("custom", "why"),
+    [
+        (((),), "pairs of a name"),
+        ((("name", b"value", b"more"),), "pairs of a name"),
+        ((("\ud800", b"value"),), "lone surrogate"),
+        ((("name", b"one"), ("name", b"two")), "twice"),
+        ((("name", "value"),), "a value in custom must be"),
+        ([("name", b"value")], "custom must be"),
+    ],
+)
+async def test_names_and_values_that_metadata_cannot_keep_are_refused(custom: Any, why: str) -> None:
+    async with scripted_cluster() as cluster:
+        with pytest.raises(ConfigurationError, match=why):
+            await cluster.client.create(QuorumSizes(), custom=custom)
+        assert [each async for each in cluster.store.ledger_ids()] == []
+
+
+async def test_no_handle_waits_until_fewer_than_no_bytes_are_in_flight() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        with pytest.raises(ConfigurationError, match="in_flight_bytes_max must be at least 1"):
+            await handle.wait_for_capacity(0)
