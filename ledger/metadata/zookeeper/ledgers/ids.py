@@ -50,7 +50,10 @@ class LedgerIds:
                     self._is_long = False  # that cluster was removed
             return await self._short_unless_long(layout) or await self._long()
         except MetadataOutcomeUnknownError as error:
-            raise MetadataUnavailableError(f"no ledger id could be drawn: {error}") from error
+            # Its own text asks to read the outcome, of which there is none to read.
+            raise MetadataUnavailableError(
+                f"no ledger id could be drawn at {self._session.uri}: ZooKeeper's answer was lost; try again"
+            ) from error
 
     def release(self, node: str) -> None:
         """Remove the node of an id once the id was used, without waiting; it ends with the session anyhow."""
