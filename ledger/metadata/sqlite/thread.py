@@ -145,7 +145,8 @@ class SqliteThreads:
         """Give the thread back; returns when the last handle's file is closed."""
         key = os.getpid(), path
         with self._lock:
-            _, handles = self._threads.pop(key)
+            # A forked child has none under this key; its parent's thread refuses to be stopped there.
+            _, handles = self._threads.pop(key, (thread, 1))
             if handles > 1:
                 self._threads[key] = thread, handles - 1
                 return

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from ledger.errors import LogStoreError, MetadataVersionError
+from ledger.errors import MetadataVersionError
 from ledger.metadata.drivers import open_store
 from ledger.model import BookieId
 from tests.helpers.metadata.drivers import B1, bookie
@@ -44,13 +44,14 @@ async def draw(uri: str, count: str) -> None:
 
 
 async def fork_and_use(uri: str) -> None:
-    """Use the handle in a forked child, which prints what it gets."""
+    """Use and close the handle in a forked child, which prints what it gets."""
     store = await open_store(uri)
     if os.fork() == 0:
-        try:
-            store.bookies().send(None)
-        except LogStoreError as error:
-            print(type(error).__name__, error, flush=True)
+        for call in (store.bookies, store.close):
+            try:
+                call().send(None)
+            except Exception as error:  # noqa: BLE001 - the test compares its type
+                print(type(error).__name__, error, flush=True)
         os._exit(0)
     os.wait()  # noqa: ASYNC222 -- nothing else runs here
 

@@ -119,6 +119,7 @@ class ZooKeeperSession:
         """End the session and what lives with it. Returns once others can see that."""
         if self._is_closed:
             return
+        self.check_usable()  # a forked child has neither the threads nor the loop that would end it
         self._is_closed = True
         self._is_connected = False
         for call in (*self._waiting, *self._sent):
