@@ -73,10 +73,18 @@ class SqliteBackend:
             if self._session is None:
                 process_id = self._environment.process_id()
                 names = [f"{process_id}-{self._environment.token():016x}" for _ in range(_SESSION_NAMES)]
-                self._session = await self._open_thread().ask(
-                    Kind.CALL, partial(SqliteEngine.begin_session, names=names)
-                )
-        return self._session.name
+                await self._open_thread().ask(Kind.CALL, partial(self._begin_session, names))
+            assert self._session is not None
+            return self._session.name
+
+    def _begin_session(self, names: list[str], engine: SqliteEngine) -> None:
+        """In the thread: it is kept, and ended, also if the caller was cancelled in the meantime."""
+        if self._session is None:
+            self._session = engine.begin_session(names)
+
+    def _end_unknown_session(self, _: SqliteEngine) -> None:
+        if self._session is not None:
+            self._session.close()
 
     def watch_key(self, key: str, watch: Watch, *, urgent: bool) -> Unwatch:
         return self._add(Watcher(asyncio.get_running_loop(), watch, key, urgent=urgent))
@@ -93,6 +101,8 @@ class SqliteBackend:
                 self._drop(thread, watcher)
             if self._session is not None:
                 await _end_session(thread, self._session)
+            else:
+                thread.tell(self._end_unknown_session)  # it may begin just now, for a cancelled caller
         finally:
             await self._threads.release(self._path, thread)
 

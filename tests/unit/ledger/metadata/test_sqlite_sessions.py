@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import threading
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ledger.metadata.drivers import open_store
+from ledger.metadata.sqlite import sessions
 from ledger.metadata.sqlite.sessions import begin, is_alive, sweep
+from ledger.model import BookieId, BookieInfo
 
 A, B = "1-00000000000000aa", "2-00000000000000bb"
 
@@ -98,3 +102,29 @@ def test_a_file_that_is_swept_while_it_is_locked_is_given_up(
     again = begin(str(tmp_path), B)
     assert again is not None and is_alive(str(tmp_path), B)
     again.close()
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_session_that_begins_for_a_cancelled_caller_ends_with_its_handle(
+    tmp_path: Path, steps: int
+) -> None:
+    """It held a descriptor and a file until the process ended."""
+
+    async def run() -> None:
+        store = await open_store(f"sqlite:///{tmp_path}/meta.db")
+        await store.init_cluster()
+        info = BookieInfo(bookie_id=BookieId("h:1"), host="h", port=1)
+        for _ in range(10):
+            handle = await open_store(f"sqlite:///{tmp_path}/meta.db")
+            registering = asyncio.ensure_future(handle.register_bookie(info))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            registering.cancel()
+            await asyncio.gather(registering, return_exceptions=True)
+            await handle.close()
+        await store.close()  # the last handle, so the thread has done what it was asked for
+
+    before = len(sessions._held)
+    asyncio.run(run())
+    assert len(sessions._held) == before
+    assert list(tmp_path.glob("meta.db.sessions/*")) == []
