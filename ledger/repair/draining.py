@@ -24,7 +24,6 @@ from ledger.errors import (
 )
 from ledger.metadata.known_bookies import require_known
 from ledger.model import BookieId, LedgerId
-from ledger.printing import counted
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth
 from ledger.repair.errors import BookieRunningError
@@ -144,7 +143,7 @@ class Draining:
             busy = await self._pass(ledger_ids, done)
             if busy:
                 if len(busy) != len(ledger_ids) or not waited:
-                    _log.warning("waiting for other workers, which have %s", counted(len(busy), "ledger"))
+                    _log.warning("waiting for other workers (ledgers: %d)", len(busy))
                 waited = True
                 await asyncio.sleep(_AGAIN_S)
             ledger_ids = busy

@@ -716,7 +716,7 @@ def test_a_bookie_is_decommissioned_and_nothing_names_it_any_more() -> None:
             number = await member(cluster, ledgers, ids[0])
             bookie_id = cluster.bookies[number].bookie_id
             running = Draining(ledgers, bookie_id, QUICK)
-            with pytest.raises(BookieRunningError, match="is running"):
+            with pytest.raises(BookieRunningError, match="is registered"):
                 await running.decommission()
             await running.close()
             cluster.kill_bookie(number)
@@ -793,7 +793,7 @@ def test_a_bookie_that_is_started_while_it_is_decommissioned_keeps_its_cookie(at
 
             setattr(store, at, while_it_starts)
             draining = Draining(ledgers, bookie_id, QUICK)
-            with pytest.raises(BookieRunningError, match="is running"):
+            with pytest.raises(BookieRunningError, match="is registered"):
                 await draining.decommission()
             await draining.close()
             assert (await store.read_cookie(bookie_id)).value == cookie
