@@ -12,17 +12,20 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
 from weakref import WeakSet
 
 from dlog.cache.metadata_cache import MetadataCache
-from dlog.client import DEFAULT_NAMESPACE, LogClient
+from dlog.client import LogClient
 from dlog.client import connect as connect_unwatched
 from dlog.config import LogConfig
 from dlog.local.embedded import AsyncStandalone as standalone
 from dlog.opening import Opening
 from dlog.read.reader import Reader
 from dlog.write.writer import LogWriter
-from ledger.environment import Environment, SystemEnvironment
+from ledger.environment import SystemEnvironment
 
 __all__ = [
     "LogClient",
@@ -35,6 +38,8 @@ __all__ = [
     "standalone",
 ]
 
+P = ParamSpec("P")
+
 _log = logging.getLogger(__name__)
 
 _clients: WeakSet[LogClient] = WeakSet()
@@ -43,26 +48,23 @@ never be collected, and warns when the program ends.
 """
 
 
-def connect(
-    uri: str | None = None,
-    namespace: str = DEFAULT_NAMESPACE,
-    *,
-    config: LogConfig | None = None,
-    environment: Environment | None = None,
-) -> Opening[LogClient]:
-    return Opening(_connect(uri, namespace, config, environment or SystemEnvironment()))
+def _watched(connect: Callable[P, Opening[LogClient]]) -> Callable[P, Opening[LogClient]]:
+    async def connected(*args: P.args, **kwargs: P.kwargs) -> LogClient:
+        client = await connect(*args, **kwargs)
+        if isinstance(
+            client.ledgers.environment, SystemEnvironment
+        ):  # a simulated process closes nothing when killed
+            _clients.add(client)
+        return client
+
+    @wraps(connect)
+    def opening(*args: P.args, **kwargs: P.kwargs) -> Opening[LogClient]:
+        return Opening(connected(*args, **kwargs))
+
+    return opening
 
 
-connect.__doc__ = connect_unwatched.__doc__
-
-
-async def _connect(
-    uri: str | None, namespace: str, config: LogConfig | None, environment: Environment
-) -> LogClient:
-    client = await connect_unwatched(uri, namespace, config=config, environment=environment)
-    if isinstance(environment, SystemEnvironment):  # a simulated process that is killed closes nothing
-        _clients.add(client)
-    return client
+connect = _watched(connect_unwatched)
 
 
 @atexit.register

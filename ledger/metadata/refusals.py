@@ -84,8 +84,8 @@ def cluster_in_use(registered: Sequence[str]) -> ClusterInUseError:
 def no_cluster(uri: str) -> MetadataUnavailableError:
     if uri.startswith("memory:"):
         return MetadataUnavailableError(
-            f"{uri} holds no cluster, and exists only in this process: use a store that other processes can reach, "
-            "such as sqlite:/// or zk://"
+            f"{uri} holds no cluster, and exists only in this process: use an address that others can reach, as "
+            "'dlog standalone' prints one"
         )
     return MetadataUnavailableError(
         f"{uri} holds no cluster yet: make one with 'bookie init-cluster --metadata {uri}', "

@@ -32,9 +32,7 @@ async def test_a_store_without_a_cluster_reports_it(driver: Driver) -> None:
         store.bookies(),
         store.format_cluster(),
     ):
-        with pytest.raises(
-            MetadataUnavailableError, match=r"dlog standalone|use a store that other processes can reach"
-        ):
+        with pytest.raises(MetadataUnavailableError, match="dlog standalone"):
             await call
     with pytest.raises((RecordNotFoundError, MetadataUnavailableError)):
         await store.instance_id()

@@ -171,7 +171,7 @@ def late():
 atexit.register(late)  # before dlog's own, so it is called after it
 import dlog
 client = dlog.connect(sys.argv[1])
-writer = client.open_writer(sys.argv[3], create=True)
+writer = client.open_writer('orders', create=True)
 pending = writer.submit(b'payload')
 """
 
@@ -193,7 +193,7 @@ def test_the_thread_has_left_its_loop_when_python_ends_and_late_calls_work(
     """A thread that is in uvloop then crashed the process, about once in 120 times."""
     with dlog.standalone(tmp_path, restart=False) as cluster:
         done = subprocess.run(
-            [sys.executable, "-c", _LATE, cluster.uri, call, "orders"],
+            [sys.executable, "-c", _LATE, cluster.uri, call],
             capture_output=True,
             text=True,
             timeout=60,

@@ -48,6 +48,8 @@ def test_an_address_of_a_wrong_type_is_refused() -> None:
 
 def test_an_address_in_memory_is_not_recommended_to_other_processes() -> None:
     """`bookie init-cluster` and bookies could not reach it."""
-    with pytest.raises(MetadataUnavailableError, match="exists only in this process: use a store") as raised:
+    with pytest.raises(
+        MetadataUnavailableError, match="exists only in this process: use an address"
+    ) as raised:
         dlog.connect("memory:empty")
     assert "bookie init-cluster" not in str(raised.value)
