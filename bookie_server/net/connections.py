@@ -47,6 +47,8 @@ class Connections:
         self._bad_peers = BadPeers()
         self._relief: asyncio.TimerHandle | None = None
         self._room: asyncio.Task[None] | None = None
+        self._fillers: set[ClientConnection] = set()
+        """Those that found no room since room was last awaited."""
         self._stopping = False
         self._all_gone = asyncio.Event()
         self._all_gone.set()
@@ -117,9 +119,9 @@ class Connections:
     def hold_until_room(self, connection: ClientConnection) -> None:
         """The storage has no room: hold this connection, and all others, until it has."""
         connection.hold(PauseReason.ROOM)
+        self._fillers.add(connection)
         if self._room is None:
-            for each in self._open:
-                each.hold(PauseReason.ROOM)
+            self._hold_all()
             self._room = asyncio.get_running_loop().create_task(self._await_room())
 
     def report_bad_peer(self, address: str, error: ProtocolError) -> None:
@@ -164,12 +166,28 @@ class Connections:
     # ---- upkeep
 
     async def _await_room(self) -> None:
+        """Release all connections when there is room; those that filled it a turn of the loop after the others.
+
+        Read in the same turn, the busiest one might come first each time and fill it before any other is read.
+        """
         try:
-            await self.service.storage.wait_for_room()
+            while self._fillers:
+                await self.service.storage.wait_for_room()
+                fillers, self._fillers = self._fillers, set()
+                for each in self._open:
+                    if each not in fillers:
+                        each.release(PauseReason.ROOM)
+                await asyncio.sleep(0)
+                if self._fillers:
+                    self._hold_all()
         finally:
             self._room = None
         for each in self._open:
             each.release(PauseReason.ROOM)
+
+    def _hold_all(self) -> None:
+        for each in self._open:
+            each.hold(PauseReason.ROOM)
 
     def _relieve(self) -> None:
         """Count what peers have taken, and let those reads start that have a place now.
