@@ -59,8 +59,8 @@ class Limits:
     crowded_stall_s: float = 2.0
     """The same while reads of others wait for the memory of its responses."""
     connection_add_bytes_max: int = 32 * 1024 * 1024
-    """Adds of one connection that wait for the disk, and 1 KiB for each fence, force and explicit LAC; above it the
-    connection is not read."""
+    """Adds of one connection that wait for the disk, and 1 KiB for each ledger of those that came together and for each
+    fence, force and explicit LAC; above it the connection is not read."""
     connection_unsent_bytes_max: int = 1024 * 1024
     """Responses that a peer has not read; above it its reads wait."""
     unsent_bytes_max: int = 64 * 1024 * 1024

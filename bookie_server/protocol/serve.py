@@ -44,15 +44,14 @@ from ledger.wire.status import Status
 from ledger.wire.write_lac import WrittenLac
 
 WAITING_BYTES = 1024
-"""What a request that waits for the journal takes of the connection's budget if it is not an add: about what its
-objects occupy in the journal's queue."""
+"""What the adds of one ledger that arrived together, or any other request, take of the connection's budget while they
+wait for the journal, in addition to the adds' bytes: about what their objects occupy."""
 
 
 def serve(peer: Peer, request: Request) -> None:
     """Serve one request: what arrived together, or one decoded frame."""
     match request:
         case Adds():
-            peer.adds_accepted(request.byte_count)
             peer.service.add(request.runs, _UnansweredAdds(peer, request).added)
         case WriteLacs():
             peer.adds_accepted(WAITING_BYTES * len(request.lacs))
@@ -82,17 +81,19 @@ def serve(peer: Peer, request: Request) -> None:
 class _UnansweredAdds:
     """Adds that arrived together and take of the connection's budget until the last of their runs is answered."""
 
-    __slots__ = ("_adds", "_peer", "_runs")
+    __slots__ = ("_adds", "_byte_count", "_peer", "_runs")
 
     def __init__(self, peer: Peer, adds: Adds) -> None:
         self._peer = peer
         self._adds = adds
         self._runs = len(adds.runs)
+        self._byte_count = adds.byte_count + WAITING_BYTES * self._runs
+        peer.adds_accepted(self._byte_count)
 
     def added(self, runs: Sequence[AddRun], status: Status, conflicts: frozenset[int]) -> None:
         self._runs -= len(runs)
         if not self._runs:
-            self._peer.adds_answered(self._adds.byte_count)
+            self._peer.adds_answered(self._byte_count)
         self._peer.send(self._adds.encoder.added(runs, status, conflicts))
 
 

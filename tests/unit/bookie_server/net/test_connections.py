@@ -25,10 +25,12 @@ _LEDGER = 4
 
 
 @asynccontextmanager
-async def _hanging_journal(directory: Path) -> AsyncIterator[tuple[Connections, threading.Event]]:
+async def _hanging_journal(
+    directory: Path, queue_bytes: int = _QUEUE_BYTES, limits: Limits | None = None
+) -> AsyncIterator[tuple[Connections, threading.Event]]:
     """The connections, and what lets the journal go on."""
-    storage = await open_storage(directory, journal_queue_bytes_max=_QUEUE_BYTES, single_write_bytes_min=0)
-    host = Connections(Limits(), BookieService(storage, LacWatchers(100, 1.0), SystemEnvironment()))
+    storage = await open_storage(directory, journal_queue_bytes_max=queue_bytes, single_write_bytes_min=0)
+    host = Connections(limits or Limits(), BookieService(storage, LacWatchers(100, 1.0), SystemEnvironment()))
     gate = threading.Event()
     storage._journal_worker.submit(gate.wait, lambda *_: None)
     try:
@@ -71,6 +73,24 @@ def test_fences_that_wait_for_the_journal_take_room(tmp_path: Path) -> None:
             assert not host.service.storage.has_room
             assert host.service.ledger(1) is not None
             assert host.service.ledger(2000) is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("ledger_count", "goes_on"), [(1, True), (100, False)])
+def test_adds_of_many_ledgers_take_more_than_their_bytes(
+    tmp_path: Path, ledger_count: int, goes_on: bool
+) -> None:
+    async def main() -> None:
+        limits = Limits(connection_add_bytes_max=64 * 1024)
+        async with _hanging_journal(tmp_path, 1024 * 1024, limits) as (host, gate):
+            connection, transport = host.make(), PeerTransport()
+            connection.connection_made(transport)
+            feed(connection, transport, b"".join(add(each % ledger_count, each, b"") for each in range(100)))
+            assert transport.reading == goes_on
+            gate.set()
+            await settled(connection)
+            assert transport.reading
 
     asyncio.run(main())
 
