@@ -32,6 +32,9 @@ from ledger.errors import LogStoreError
 CHANGED_STATES_MAX = 128 * 1024
 """Ledgers whose states may differ from the index before a checkpoint begins: 64 MiB with 512 bytes each (measured).
 Fences and explicit LACs change them without an entry, also of ledgers that were unknown."""
+CREATED_STATES_MAX = 16 * 1024
+"""New ledgers before a checkpoint begins. Senders wait for it if they create more of them in its time, which one client
+can do without end; the time it takes grows with them."""
 _FREEING_S = 0.05
 """Between two looks whether the space of removed files is back: each takes a descriptor until then."""
 
@@ -107,6 +110,7 @@ class StorageMaintenance:
         return (
             parts.caches.active.size >= self._config.write_cache_bytes_max
             or parts.states.changed_count >= CHANGED_STATES_MAX
+            or parts.states.created_count >= CREATED_STATES_MAX
         )
 
     @property

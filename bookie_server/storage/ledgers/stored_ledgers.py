@@ -26,6 +26,8 @@ class StoredLedgers:
         self._recent: OrderedDict[int, StoredLedger] = OrderedDict()
         self._dirty: dict[int, StoredLedger] = {}
         self._storing: dict[int, StoredLedger] = {}
+        self.created_count = 0
+        """Of states that were created since a checkpoint last took what changed."""
         self.limbo = False
 
     def set_limbo(self, limbo: bool) -> None:
@@ -60,6 +62,7 @@ class StoredLedgers:
         state = StoredLedger(ledger_id, master_key)
         self._keep(state)
         self.changed(state)
+        self.created_count += 1
         return state
 
     def changed(self, state: StoredLedger) -> None:
@@ -74,6 +77,7 @@ class StoredLedgers:
     def take_changed(self) -> list[tuple[bytes, bytes]]:
         """Records of all changed states, for a checkpoint that ends in `stored`."""
         self._storing, self._dirty = self._dirty, {}
+        self.created_count = 0
         return [state_record(state) for state in self._storing.values()]
 
     def records(self, ledger_ids: Iterable[int]) -> list[tuple[bytes, bytes]]:

@@ -583,6 +583,28 @@ def test_senders_wait_for_a_checkpoint_of_many_changed_states(
     with_storage(body, checkpoint_interval_s=3600)
 
 
+def test_senders_wait_for_a_checkpoint_of_many_new_ledgers(
+    with_storage: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "CREATED_STATES_MAX", 20)
+
+    async def body(storage: LedgerStorage) -> None:
+        for ledger_id in range(20):
+            assert storage.has_room
+            state = storage.create_ledger(ledger_id, KEY)
+            add_run(storage, state, run_of(ledger_id, range(1)), lambda _: None)
+        await eventually(lambda: storage.counts().checkpoints == 1)
+        for ledger_id in range(100, 140):
+            storage.fence(storage.create_ledger(ledger_id, KEY), lambda _: None)
+        assert not storage.has_room
+        async with asyncio.timeout(30):
+            await storage.wait_for_room()
+        assert storage.has_room
+        await eventually(lambda: storage.counts().checkpoints > 2)
+
+    with_storage(body, checkpoint_interval_s=3600)
+
+
 def test_old_journal_files_go_away_at_checkpoints(tmp_path: Path) -> None:
     """Those that no entry stays in (tests/unit/bookie_server/storage/test_single_write.py)."""
 
