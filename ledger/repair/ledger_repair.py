@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.client import LedgerClient
-from ledger.core.placement import Vacancies, can_replace
 from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.metadata.update_loop import update_ledger
@@ -224,8 +223,14 @@ class _OneLedger:
             if self._dry_run:
                 self._outcome.lost.add(bookie_id)
                 plan = f"{bookie_id} is to be replaced"
-                if not self._has_target(fragment, position):
+                new = self._target(fragment, position)
+                if new is None:
                     plan += f", and {self._no_target()}"
+                else:
+                    # In this view only, so that the next position is not promised the same bookie.
+                    change = Replacement(self._ledger_id, fragment, position, bookie_id, new)
+                    self._local = replace(self._local, value=change.applied(self._local.value))
+                    self._chosen[bookie_id] = new
                 self._leave(fragment, plan, fragment.entries_at(position))
             else:
                 await self._replace(fragment, position)
@@ -279,16 +284,7 @@ class _OneLedger:
         old = fragment.ensemble[position]
         entry_ids = fragment.entries_at(position)
         while True:
-            policy = self._repair.ledgers.placement()
-            new = choose_target(
-                self._bookies,
-                fragment,
-                position,
-                self._failed | self._scope.drained,
-                self._chosen.get(old),
-                self._repair.ledgers.environment.rng,
-                policy,
-            )
+            new = self._target(fragment, position)
             if new is None:
                 self._leave(fragment, f"{self._no_target()} to replace {old}", entry_ids)
                 return
@@ -309,11 +305,17 @@ class _OneLedger:
         self._chosen[old] = new
         self._note(fragment, old, new, copied)
 
-    def _has_target(self, fragment: ClosedFragment, position: int) -> bool:
-        """Whether there is a bookie for the position now. Draws nothing."""
-        policy = self._repair.ledgers.placement()
-        vacancies = Vacancies.at(fragment.ensemble, (position,), fragment.quorum)
-        return can_replace(self._bookies, vacancies, self._scope.drained, policy)
+    def _target(self, fragment: ClosedFragment, position: int) -> BookieId | None:
+        """A bookie for the position; None if there is none."""
+        return choose_target(
+            self._bookies,
+            fragment,
+            position,
+            self._failed | self._scope.drained,
+            self._chosen.get(fragment.ensemble[position]),
+            self._repair.ledgers.environment.rng,
+            self._repair.ledgers.placement(),
+        )
 
     def _no_target(self) -> str:
         where = " in a rack that placement allows" if self._repair.ledgers.placement().enforce else ""

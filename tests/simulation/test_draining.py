@@ -19,6 +19,7 @@ from tests.helpers.simulation.lost_bookies import (
     damage_metadata,
     lose_one,
     names,
+    unregistered,
     written,
 )
 
@@ -56,6 +57,24 @@ def test_a_dry_run_says_where_no_bookie_is_left() -> None:
             ]
 
     simulate(main)
+
+
+def test_a_dry_run_promises_a_bookie_to_one_position() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledger_id = await written(client.ledgers)
+            lost = await lose_one(cluster, client.ledgers, ledger_id)
+            members = (await client.ledgers.store.read_ledger(ledger_id)).value.members()
+            also = next(each for each in members if each != lost)
+            other = next(each for each in cluster.bookies if each.bookie_id == also)
+            other.lose(host_too=True)
+            await unregistered(client.ledgers, also)
+            looked = await RepairClient(client.ledgers, QUICK).recover(lost, dry_run=True)
+            first, second = looked.left[ledger_id].left
+            assert first.endswith("is to be replaced")
+            assert second.endswith("is to be replaced, and no bookie is left")
+
+    simulate(main, config=FOUR)
 
 
 def test_a_mark_that_names_the_drained_bookie_alone_is_removed() -> None:
