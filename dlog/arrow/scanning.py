@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -71,7 +71,9 @@ class _Batches:
     def __init__(
         self, client: Client, reader: Reader, columns: Sequence[str] | None, batch_rows: int
     ) -> None:
-        self._batches = reader.arrow_batches(columns, batch_rows=batch_rows)
+        self._batches = _at_least_one(
+            reader.arrow_batches(columns, batch_rows=batch_rows), read_schema(columns)
+        )
         reader.open()
         self._client = client
 
@@ -89,3 +91,10 @@ class _Batches:
         # Dropped in any thread, perhaps in the client's own.
         if (client := getattr(self, "_client", None)) is not None:
             client.abandon()
+
+
+def _at_least_one(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches, or one without rows: Polars takes the schema of a stream from its first batch."""
+    first = next(batches, None)
+    yield pa.RecordBatch.from_pylist([], schema) if first is None else first
+    yield from batches

@@ -112,6 +112,17 @@ def test_each_library_reads_a_log_in_one_line(
     assert reads(table.to_reader()) == rows_of(filled)
 
 
+@pytest.mark.parametrize("reads", [with_pandas, with_polars, with_duckdb])
+def test_each_library_reads_a_log_without_messages(
+    cluster: Standalone, log: str, reads: Callable[[Any], list[tuple[Any, ...]]]
+) -> None:
+    """As a job does that begins where the one before ended, and finds nothing new."""
+    with dlog.connect(cluster.uri) as client:
+        client.create(log)
+    assert reads(scan(cluster.uri, log)) == []
+    assert reads(scan(cluster.uri, log, columns=[*COLUMNS, "headers", "producer_id", "sequence"])) == []
+
+
 def test_duckdb_aggregates_times_and_numbers(
     cluster: Standalone, log: str, filled: list[dlog.Message]
 ) -> None:
