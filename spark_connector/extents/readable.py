@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from dlog.errors import LogNotFoundError
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
@@ -16,13 +19,25 @@ _LEDGERS_TOGETHER = 1024
 """As many as a reader takes from a list in one call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """What of a log can be read, as of one record."""
+
+    record: LogMetadata
+    extents: Sequence[Extent] = ()
+    """Of ledgers with entries, in list order."""
+    complete_below: int = 0
+    """Of listed ledgers below this id, from the first one that was asked for on, the extents have every entry there
+    will ever be. The record has the seal of such a ledger only from the writer's next change of it on."""
+
+
 async def readable_extents(
     logs: LogMetadataStore,
     ref: LogRef,
     ledgers: LedgerClient,
     start: MessageId = EARLIEST_ID,
     confirmed: MessageId = EARLIEST_ID,
-) -> tuple[LogMetadata, list[Extent]]:
+) -> Readable:
     """A fresh record, and the readable part of each of its ledgers from that of `start` on, up to the tail.
 
     An earlier look has found that what is below `confirmed` is readable; this one may ask bookies that know less.
@@ -32,9 +47,9 @@ async def readable_extents(
         LogNotFoundError: the log was deleted, or is being deleted.
     """
 
-    async def look(listed: LedgerList) -> tuple[LogMetadata, list[Extent]]:
+    async def look(listed: LedgerList) -> Readable:
         _check_not_deleting(ref, listed.record)
-        return listed.record, await _extents(ref.name.name, ledgers, listed, start.ledger_id, confirmed)
+        return await _readable(ref.name.name, ledgers, listed, start.ledger_id, confirmed)
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
@@ -54,7 +69,7 @@ async def tail_of(
         record = listed.record
         _check_not_deleting(ref, record)
         newest = await listed.newest_kept() if record.ledgers else 0
-        extents = await _extents(ref.name.name, ledgers, listed, newest, EARLIEST_ID)
+        extents = (await _readable(ref.name.name, ledgers, listed, newest, EARLIEST_ID)).extents
         tail = extents[-1].end if extents else EARLIEST_ID
         return record, max(tail, record.trim_before)
 
@@ -70,20 +85,22 @@ def _check_not_deleting(ref: LogRef, record: LogMetadata) -> None:
         )
 
 
-async def _extents(
+async def _readable(
     log: str, ledgers: LedgerClient, ledger_list: LedgerList, first_id: int, confirmed: MessageId
-) -> list[Extent]:
+) -> Readable:
     """Ends at the first ledger that is not sealed. Since it was read here, its writer may have added to it, sealed it
     and continued in the next one; entries of the next one must not be returned without those.
     """
     extents: list[Extent] = []
+    complete_below = 0
     async for listed in ledger_list.walk(first_id, _LEDGERS_TOGETHER):
         extent, sealed = await _extent(log, ledgers, listed, confirmed)
         if extent.entries:
             extents.append(extent)
         if not sealed:
             break
-    return extents
+        complete_below = listed.ledger_id + 1
+    return Readable(ledger_list.record, extents, complete_below)
 
 
 async def _extent(

@@ -6,44 +6,41 @@ above the tail at planning, even if `endingId` is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dlog.errors import TrimmedError, UnknownPositionError
-from dlog.model import EARLIEST_ID, LogMetadata, MessageId
+from dlog.model import EARLIEST_ID, MessageId
 from spark_connector.extents.partitions import Extent, between
+from spark_connector.extents.readable import Readable
 from spark_connector.extents.trimming import has_missed
 from spark_connector.options.bounds import EndingBound, StartingBound
 
 
-def bounded(
-    log: str, record: LogMetadata, extents: Sequence[Extent], starting: StartingBound, ending: EndingBound
-) -> list[Extent]:
-    """The parts of `extents`, the log up to its tail, between the bounds.
+def bounded(log: str, readable: Readable, starting: StartingBound, ending: EndingBound) -> list[Extent]:
+    """The parts of what is readable, the log up to its tail, between the bounds.
 
     Raises:
         TrimmedError: messages at `starting` were trimmed.
         UnknownPositionError: the ledger of `starting` does not exist yet.
     """
+    extents = readable.extents
     tail = extents[-1].end if extents else EARLIEST_ID
-    start = start_of(log, record, extents, starting, tail)
+    start = start_of(log, readable, starting, tail)
     end = tail if ending == "latest" else min(ending, tail)
     return between(extents, start, end)
 
 
-def start_of(
-    log: str, record: LogMetadata, extents: Sequence[Extent], starting: StartingBound, tail: MessageId
-) -> MessageId:
-    """The first id of a read. `extents`: what is readable from the ledger of `starting` on, if it is an id.
+def start_of(log: str, readable: Readable, starting: StartingBound, tail: MessageId) -> MessageId:
+    """The first id of a read. If `starting` is an id below the trim id, `readable` is from its ledger on.
 
     Raises:
         TrimmedError: messages at `starting` were trimmed.
         UnknownPositionError: the ledger of `starting` does not exist yet.
     """
+    record = readable.record
     if starting == "earliest":
         return record.trim_before
     if starting == "latest":
         return max(tail, record.trim_before)
-    if has_missed(record, extents, starting):
+    if has_missed(readable, starting):
         raise TrimmedError(
             f"messages at startingId {starting} of log {log} were trimmed: it begins at {record.trim_before}",
             requested=starting,

@@ -94,7 +94,7 @@ async def _range(ref: LogRef, options: ReadOptions, cluster: Cluster) -> list[Ex
         ending = tail if ending == "latest" else min(ending, tail)
         starting = await first_at_or_after(options.starting_time_us, cluster.logs, ref, cluster.ledgers)
     first = starting if isinstance(starting, MessageId) else EARLIEST_ID
-    record, extents = await readable_extents(cluster.logs, ref, cluster.ledgers, first)
+    readable = await readable_extents(cluster.logs, ref, cluster.ledgers, first)
     if options.starting_time_us is not None and isinstance(starting, MessageId):
-        starting = max(starting, record.trim_before)  # trimmed since the time was looked up
-    return bounded(name, record, extents, starting, ending)
+        starting = max(starting, readable.record.trim_before)  # trimmed since the time was looked up
+    return bounded(name, readable, starting, ending)

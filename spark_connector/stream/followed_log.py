@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +14,7 @@ from dlog.model import EARLIEST_ID, LogMetadata, LogName, MessageId
 from dlog.read.time_seek import first_at_or_after
 from spark_connector.cluster import Cluster
 from spark_connector.extents.partitions import Extent
-from spark_connector.extents.readable import readable_extents, tail_of
+from spark_connector.extents.readable import Readable, readable_extents, tail_of
 from spark_connector.retrying import retrying
 
 T = TypeVar("T")
@@ -33,8 +33,15 @@ class Found:
     at_s: float
     start: MessageId
     ref: LogRef
-    record: LogMetadata
-    extents: list[Extent]
+    readable: Readable
+
+    @property
+    def record(self) -> LogMetadata:
+        return self.readable.record
+
+    @property
+    def extents(self) -> Sequence[Extent]:
+        return self.readable.extents
 
     @property
     def tail(self) -> MessageId:
@@ -74,10 +81,10 @@ class FollowedLog:
             return kept
 
         async def read(ref: LogRef) -> Found:
-            record, extents = await readable_extents(
+            readable = await readable_extents(
                 self._cluster.logs, ref, self._cluster.ledgers, start, confirmed or EARLIEST_ID
             )
-            return Found(asyncio.get_running_loop().time(), start, ref, record, extents)
+            return Found(asyncio.get_running_loop().time(), start, ref, readable)
 
         self._found = await self._read(read)
         return self._found

@@ -20,6 +20,7 @@ from spark_connector.cluster import Cluster, open_cluster
 from spark_connector.errors import OffsetFormatError, PartitionDataLossError, StreamDataLossError
 from spark_connector.extents.extent_reader import ExtentReader
 from spark_connector.extents.partitions import Extent, between
+from spark_connector.extents.readable import Readable
 from spark_connector.extents.trimming import has_missed
 from spark_connector.options.bounds import bound_of, check_logs
 from spark_connector.options.log_choice import LogPattern, NamedLogs
@@ -104,14 +105,13 @@ class StreamPlanner:
             start = await self._log(log).at_time(time_us, tail.ref)
         else:
             starting = bound_of(self._options.read.starting, log)
-            record, extents = tail.record, list[Extent]()
-            if isinstance(starting, MessageId) and starting < record.trim_before:
+            readable = Readable(tail.record)
+            if isinstance(starting, MessageId) and starting < tail.record.trim_before:
                 if not self._options.fail_on_data_loss:
-                    starting = record.trim_before
+                    starting = tail.record.trim_before
                 else:
-                    found = await self._log(log).look(starting)
-                    record, extents = found.record, found.extents
-            start = start_of(log, record, extents, starting, tail.id)
+                    readable = (await self._log(log).look(starting)).readable
+            start = start_of(log, readable, starting, tail.id)
         return LogPosition(origin=start, next=start, log_uuid=tail.ref.log_uuid)
 
     async def stop_at_tail(self) -> None:
@@ -313,7 +313,7 @@ class StreamPlanner:
         if found.ref.log_uuid != position.log_uuid:
             self._lost(log, "it was deleted and created again")
             return _beginning(found)
-        if has_missed(record, found.extents, position.next):
+        if has_missed(found.readable, position.next):
             self._lost(log, f"messages from {position.next} to before {record.trim_before} were trimmed")
             return replace(position, next=record.trim_before)
         return position

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+import dlog
 from dlog.client import LogClient
 from dlog.local.embedded import Standalone
-from dlog.model import Message
+from dlog.model import Message, MessageId
 from ledger.client import LedgerClient
 from ledger.model import EntryId
 from ledger.reading.read_handle import ReadHandle
@@ -176,6 +177,23 @@ def test_a_trim_of_what_was_read_is_no_loss(stream: Callable[..., Stream], on_cl
     on_cluster(lambda client: client.shrink("read-first", next_one))
     time.sleep(LONGER_THAN_KEPT_S)
     assert some.batch() == [b"2"]
+
+
+def test_a_trim_of_what_was_read_is_no_loss_before_the_seal_is_recorded(
+    cluster: Standalone, stream: Callable[..., Stream]
+) -> None:
+    """A writer that has rotated records the seal at its next change of the list; a new stream may begin there, too."""
+    with dlog.connect(cluster.uri) as client, client.open_writer("rotated", create=True) as writer:
+        read = [b"%d" % number for number in range(3)]
+        writer.append_many(read)
+        some = stream("rotated")
+        assert some.batch() == read
+        writer.rotate()
+        client.shrink("rotated", writer.append(b"3"))
+        time.sleep(LONGER_THAN_KEPT_S)
+        end = MessageId(*some.at["p"]["rotated"])
+        assert some.batch() == [b"3"]
+        assert stream("rotated", startingId=end).batch() == [b"3"]
 
 
 def test_a_log_that_was_created_anew_is_another_one(

@@ -34,7 +34,7 @@ def test_extents_of_a_lost_page_are_an_error_and_those_after_it_are_read(
                 with pytest.raises(HistoryPageError, match=f"restore {key} "):
                     await readable_extents(client.logs, ref, client.ledgers, start)
             behind = MessageId(page.last_id + 1, 0, 0)
-            _, extents = await readable_extents(client.logs, ref, client.ledgers, behind)
+            extents = (await readable_extents(client.logs, ref, client.ledgers, behind)).extents
             assert [one.ledger_id for one in extents] == list(range(page.last_id + 1, 21))
             _, tail = await tail_of(client.logs, ref, client.ledgers)
             assert tail >= extents[-1].end

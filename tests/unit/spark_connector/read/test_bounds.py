@@ -7,6 +7,7 @@ import pytest
 from dlog.errors import TrimmedError, UnknownPositionError
 from dlog.model import EARLIEST_ID, LogMetadata, MessageId
 from spark_connector.extents.partitions import Extent
+from spark_connector.extents.readable import Readable
 from spark_connector.options.bounds import EndingBound, StartingBound
 from spark_connector.read.bounds import bounded
 
@@ -18,7 +19,9 @@ LEDGERS = [
 
 def ids(starting: StartingBound, ending: EndingBound, trim: MessageId = EARLIEST_ID) -> list[str]:
     record = LogMetadata(log_uuid="u", instance_id="i", last_ledger_id=8, trim_before=trim)
-    return [f"{part.start} {part.end}" for part in bounded("orders", record, LEDGERS, starting, ending)]
+    return [
+        f"{part.start} {part.end}" for part in bounded("orders", Readable(record, LEDGERS), starting, ending)
+    ]
 
 
 def test_words() -> None:
@@ -65,10 +68,10 @@ def test_a_start_in_a_ledger_to_come_is_an_error() -> None:
 
 def test_an_empty_log_reads_as_nothing() -> None:
     record = LogMetadata(log_uuid="u", instance_id="i")
-    assert bounded("orders", record, [], "earliest", "latest") == []
-    assert bounded("orders", record, [], "latest", "latest") == []
-    assert bounded("orders", record, [], EARLIEST_ID, EARLIEST_ID) == [], (
+    assert bounded("orders", Readable(record), "earliest", "latest") == []
+    assert bounded("orders", Readable(record), "latest", "latest") == []
+    assert bounded("orders", Readable(record), EARLIEST_ID, EARLIEST_ID) == [], (
         "its tail, and the position of each time"
     )
     with pytest.raises(UnknownPositionError):
-        bounded("orders", record, [], MessageId(0, 1, 0), "latest")
+        bounded("orders", Readable(record), MessageId(0, 1, 0), "latest")
