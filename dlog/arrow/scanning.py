@@ -13,6 +13,7 @@ from dlog.client import DEFAULT_NAMESPACE
 from dlog.core.tailing import OnMissing
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
+from ledger.errors import ConfigurationError
 
 
 def scan(
@@ -40,13 +41,17 @@ def scan(
 
     Raises:
         MissingExtraError: pyarrow is not installed.
-        ConfigurationError: an argument is wrong, or a policy is `gap`.
+        ConfigurationError: an argument is wrong, `until` is None, or a policy is `gap`.
         LogNotFoundError: no such log, or it is being deleted.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
         ReadError, DataLossError: the end of the log cannot be determined.
         While it is read: the errors of iterating over a reader.
     """
     schema = read_schema(columns)
+    if until is None:  # of a reader it means that it has no end
+        raise ConfigurationError(
+            "a scan needs an end: leave out until=None, or follow the log with arrow_batches() of a reader"
+        )
     client = connect(uri, namespace)
     try:
         reader = client.reader(

@@ -175,6 +175,8 @@ def test_the_client_of_a_scan_ends_with_it(cluster: Standalone, log: str) -> Non
         scan(cluster.uri, log, columns=["offset"])
     with pytest.raises(ConfigurationError, match="policy 'gap'"):
         scan(cluster.uri, log, on_trimmed="gap")
+    with pytest.raises(ConfigurationError, match="a scan needs an end: leave out until=None"):
+        scan(cluster.uri, log, until=None)  # would wait for messages without end
     assert clients() == before
     unread = scan(cluster.uri, log)
     half = scan(cluster.uri, log, batch_rows=10)
