@@ -256,8 +256,6 @@ class V3Request:
     priority: int | None = None
     version: int = V3_VERSION
     """1 or 2 is answered with EBADVERSION."""
-    context: tuple[tuple[str, str], ...] = ()
-    """Logging context of the caller; may be ignored."""
 
     @property
     def high_priority(self) -> bool:

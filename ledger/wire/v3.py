@@ -176,9 +176,6 @@ def encode_request(message: V3Request) -> bytes:
     parts = [_header_of(message)]
     if message.body is not None:
         parts.append(_encode_body(_REQUESTS[message.operation], message.body))
-    if message.context:
-        context = [pb.ContextPair(key=key, value=value) for key, value in message.context]
-        parts.append(pb.Request(requestContext=context).SerializePartialToString())
     return frame(b"".join(parts))
 
 
@@ -194,7 +191,6 @@ def decode_request(body: Buffer) -> V3Request:
         body=_decode_request_body(request, operation),
         priority=header.priority if header.HasField("priority") else None,
         version=header.version,
-        context=tuple((_text(pair.key), _text(pair.value)) for pair in request.requestContext),
     )
 
 
@@ -289,10 +285,3 @@ def _parse(message: Any, body: Buffer) -> None:
     if not message.IsInitialized():
         missing = ", ".join(message.FindInitializationErrors())
         raise ProtocolError(f"a v3 {message.DESCRIPTOR.name} lacks {missing}; drop the connection")
-
-
-def _text(value: str | bytes) -> str:
-    # proto2 does not check text while parsing: what is not UTF-8 comes out as bytes.
-    if not isinstance(value, str):
-        raise ProtocolError(f"a request context holds {value!r}, which is not UTF-8; drop the connection")
-    return value

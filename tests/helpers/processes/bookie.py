@@ -120,6 +120,11 @@ class BookieProcess:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def peak_bytes(self) -> int:
+        """The most memory that the process has held so far."""
+        [line] = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        return int(line) * 1024
+
     def open_descriptors(self) -> int:
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 

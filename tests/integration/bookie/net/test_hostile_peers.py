@@ -98,6 +98,21 @@ def test_garbage_is_logged_with_the_address_once_a_minute(bookie: BookieProcess)
     assert "closed 19 more connections that sent no valid request, 19 of them from 127.0.0.1" in more
 
 
+@pytest.mark.parametrize("pair", ["c20c00", "c20c040a001200"])
+def test_a_frame_full_of_logging_context_costs_no_more_than_its_bytes(
+    bookie: BookieProcess, pair: str
+) -> None:
+    """A million pairs in a request of version 3, complete or not, are passed over, and the request is answered."""
+    request = v3_request(Operation.READ_LAC, ReadLacRequest(ledger_id=77))[4:]
+    context = bytes.fromhex(pair) * (5_000_000 // (len(pair) // 2))
+    with RawClient(bookie.port) as peer:
+        plain = peer.ask(struct.pack(">I", len(request)) + request)
+        before = bookie.peak_bytes()
+        body = request + context
+        assert peer.ask(struct.pack(">I", len(body)) + body) == plain
+        assert bookie.peak_bytes() < before + 32 * MIB
+
+
 EXTREMES = (-(2**63), -(2**31), -5, -2, -1, 0, 1, 2**31, 2**63 - 1)
 
 
