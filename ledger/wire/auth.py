@@ -32,5 +32,5 @@ def auth_fields(message: pb.AuthMessage) -> tuple[str, bytes]:
     # proto2 does not check text while parsing: what is not UTF-8 comes out as bytes.
     name: str | bytes = message.authPluginName
     if not isinstance(name, str):
-        raise ProtocolError(f"the auth plugin name {name!r} is not UTF-8; drop the connection")
+        raise ProtocolError(f"an auth plugin name of {len(name)} bytes is not UTF-8; drop the connection")
     return name, message.payload

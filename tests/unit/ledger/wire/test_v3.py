@@ -10,8 +10,10 @@ from ledger.errors import ProtocolError
 from ledger.wire import bookkeeper_pb2 as pb
 from ledger.wire import messages as m
 from ledger.wire import v3
+from ledger.wire.auth import decode_auth
 from ledger.wire.messages import Operation, V3Request, V3Response
 from ledger.wire.status import Status
+from ledger.wire.varint import varint
 from tests.helpers.wire.codecs import decode, encode, well_formed
 from tests.helpers.wire.golden_frames import GoldenFrame, wire_frames
 
@@ -147,6 +149,14 @@ def test_text_that_is_not_utf8_is_refused() -> None:
     plugin = bytes.fromhex("0a06080310051801b206060a02fffe1200")
     with pytest.raises(ProtocolError):
         v3.decode_request(plugin)
+
+
+def test_an_error_does_not_repeat_what_a_peer_sent() -> None:
+    """It is logged: a name of the size of a frame would be a line of four times that."""
+    name = b"\xff" * 1_000_000
+    with pytest.raises(ProtocolError) as refused:
+        decode_auth(b"\x0a" + varint(len(name)) + name + b"\x12\x00")
+    assert len(str(refused.value)) < 200
 
 
 def test_response_with_an_unknown_inner_status_is_refused() -> None:
