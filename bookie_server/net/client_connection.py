@@ -1,7 +1,8 @@
 """One client connection: bytes are received, requests served, responses sent.
 
-All complete frames of one read are served together, and their responses leave in one write. The first frame that is
-not v3 makes the connection v2 permanently (docs/bookkeeper.md#telling-v2-from-v3).
+All complete frames of one read are served together, and their responses leave in one write, up to `SERVED_MAX`
+requests in a turn of the loop. The first frame that is not v3 makes the connection v2 permanently
+(docs/bookkeeper.md#telling-v2-from-v3).
 
 Invariant: whatever the peer does, the memory it occupies is bounded: by the frame limit and the receive budget of all
 peers, by the adds and other requests that wait for the disk, and by the responses that it has not read. While a bound
@@ -31,6 +32,11 @@ V2 = Decoder(v2_adds.gather, v2.decode)
 V3 = Decoder(v3.gather, v3.decode)
 JOIN_BYTES_MAX = 256 * 1024
 """Responses up to this size are joined into one write; larger ones are passed part by part."""
+SERVED_MAX = 64
+"""Requests that are served in one turn of the loop; adds that arrived together are one, and so are explicit LACs.
+
+A read of small requests has fifteen thousand, and no other peer is served until all of them are.
+"""
 
 
 class PauseReason(Flag):
@@ -47,6 +53,8 @@ class PauseReason(Flag):
     ROOM = auto()
     """The storage has no capacity for adds."""
     STOPPING = auto()
+    TURN = auto()
+    """More requests came than are served in one turn of the loop."""
 
 
 NO_HOLD = PauseReason(0)
@@ -126,7 +134,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._receiving = False
         self._deferred: bytes | None = None
-        """Frames that came while it was held until the storage has room."""
+        """Frames that came while it was held until the storage has room, or that are left to the next turn."""
         self._unsent = 0
         self._written = self._taken = 0
         self._large: deque[tuple[int, int]] = deque()
@@ -213,9 +221,16 @@ class ClientConnection(asyncio.BufferedProtocol):
     # ---- frames
 
     def _take(self, block: bytes) -> int:
-        """Serve the complete frames of `block`; return the number of their bytes."""
+        """Serve the complete frames of `block`, or defer what follows; return the number of bytes that this is."""
         position, end, frame_bytes_max = 0, len(block), self._limits.frame_bytes_max
+        left = SERVED_MAX
         while position < end:
+            if not left:
+                self._deferred = block[position:]
+                self.hold(PauseReason.TURN)
+                self._loop.call_soon(self.release, PauseReason.TURN)
+                return end
+            left -= 1
             writes, position = self._decoder.gather(block, position, frame_bytes_max)
             if writes is not None:
                 # Stored before the next frame is decoded: it may be a fence, or end the connection.
@@ -325,7 +340,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """Nothing of this peer is being worked on or on its way to it."""
-        return not (
+        return self._deferred is None and not (
             self._add_bytes or self._reads.busy or self._waiters or self._out or self._transport_bytes()
         )
 

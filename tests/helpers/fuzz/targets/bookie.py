@@ -72,8 +72,8 @@ class PeerTransport(asyncio.Transport):
         self.closed = True
 
 
-def feed(connection: ClientConnection, transport: PeerTransport, data: bytes) -> None:
-    """As an event loop does it: as much as there is space for, as long as it is open and not held."""
+def feed(connection: ClientConnection, transport: PeerTransport, data: bytes) -> bytes:
+    """As an event loop does it: as much as there is space for, as long as it is open and not held. Returns the rest."""
     view = memoryview(data)
     while view and not transport.closed and transport.reading:
         space = connection.get_buffer(-1)
@@ -83,6 +83,7 @@ def feed(connection: ClientConnection, transport: PeerTransport, data: bytes) ->
         connection.buffer_updated(count)
         view = view[count:]
         assert connection.partial_bytes <= len(data) + SMALL_BYTES
+    return bytes(view)
 
 
 # ---- without a storage: what is sent follows from what was received alone
@@ -142,8 +143,8 @@ def frames_session() -> Iterator[Run]:
             cutter = Cutter(data)
             cuts = cutter.take(cutter.below(16))
             stream = cutter.rest()
-            whole, closed = _served(host, service, [stream])
-            in_pieces, closed_too = _served(host, service, list(pieces(stream, cuts)))
+            whole, closed = await _served(host, service, [stream])
+            in_pieces, closed_too = await _served(host, service, list(pieces(stream, cuts)))
             assert closed == closed_too
             # A peer that is refused may miss answers that were ready; what it added was added all the same.
             assert whole[0] == in_pieces[0] if closed else whole == in_pieces
@@ -152,12 +153,15 @@ def frames_session() -> Iterator[Run]:
         host.abort()
 
 
-def _served(host: Connections, service: NoLedgers, parts: list[bytes]) -> tuple[list[object], bool]:
+async def _served(host: Connections, service: NoLedgers, parts: list[bytes]) -> tuple[list[object], bool]:
     service.added = []
     connection, transport = host.make(), PeerTransport()
     connection.connection_made(transport)
     for part in parts:
-        feed(connection, transport, part)
+        rest = feed(connection, transport, part)
+        while not transport.reading and not transport.closed:
+            await asyncio.sleep(0)
+            rest = feed(connection, transport, rest)
     connection._flush()
     closed = transport.closed
     connection.connection_lost(None)

@@ -1,4 +1,4 @@
-"""Connections of one bookie while its storage has no room, or its disk hangs."""
+"""Connections of one bookie: its storage has no room, its disk hangs, a peer sends more than its share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from bookie_server.config import Limits
+from bookie_server.net.client_connection import SERVED_MAX
 from bookie_server.net.connections import Connections
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
 from bookie_server.storage.entry_logs.format import Block
 from ledger.environment import SystemEnvironment
-from tests.helpers.bookie.entries import add, fence, read
+from ledger.wire.constants import READ_RESPONSE_START
+from tests.helpers.bookie.entries import add, fence, read, read_answer
 from tests.helpers.bookie.storage import open_storage
 from tests.helpers.fuzz.targets.bookie import PeerTransport, feed, settled
 
@@ -167,3 +169,56 @@ def test_peers_that_come_again_and_again_read_no_more_at_a_time(
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_a_peer_with_many_requests_is_served_in_turns(tmp_path: Path) -> None:
+    """Others are served between them. Its answers come in order, and so does what ends within a frame."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        host = Connections(Limits(), BookieService(storage, LacWatchers(100, 1.0), SystemEnvironment()))
+        busy, transport = host.make(), PeerTransport()
+        busy.connection_made(transport)
+        other, its_transport = host.make(), PeerTransport()
+        other.connection_made(its_transport)
+        requests = b"".join(read(_LEDGER, each) for each in range(3 * SERVED_MAX + 1))
+
+        assert feed(busy, transport, requests[:-5]) == b""
+        assert 0 < len(_answered(transport)) <= SERVED_MAX
+        assert not transport.reading
+        feed(other, its_transport, read(_LEDGER, 0))
+        assert _answered(its_transport) == [0]
+        await settled(busy)
+        assert _answered(transport) == list(range(3 * SERVED_MAX))
+        assert transport.reading
+        feed(busy, transport, requests[-5:])
+        assert _answered(transport) == list(range(3 * SERVED_MAX + 1))
+        host.abort()
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_what_a_peer_that_is_refused_sent_after_that_is_dropped(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        host = Connections(Limits(), BookieService(storage, LacWatchers(100, 1.0), SystemEnvironment()))
+        peer, transport = host.make(), PeerTransport()
+        peer.connection_made(transport)
+        many = read(_LEDGER, 0) * SERVED_MAX
+        feed(peer, transport, many + b"\0\0\0\0" + add(_LEDGER, 0))
+        await settled(peer)
+        assert transport.closed
+        assert host.service.ledger(_LEDGER) is None
+        peer.connection_lost(None)
+        host.abort()
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def _answered(transport: PeerTransport) -> list[int]:
+    """The entries of the answers to reads so far."""
+    sent = b"".join(transport.sent)
+    size = READ_RESPONSE_START.size
+    return [read_answer(sent[start : start + size]).entry_id for start in range(0, len(sent), size)]
