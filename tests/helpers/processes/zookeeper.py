@@ -48,10 +48,12 @@ class ZooKeeperProcess:
         peers: tuple[tuple[int, int], ...] = (),
         syncs: bool = False,
         tick_ms: int = TICK_MS,
+        settings: str = "",
     ) -> None:
         """`peers`: of each server of the ensemble, this one included, the ports of the quorum and of elections.
 
         `syncs`: sync each change to the disk. A killed process loses nothing that it wrote, so tests do without.
+        `settings`: further lines of its configuration.
         """
         self._sync = f"-Dzookeeper.forceSync={'yes' if syncs else 'no'}"
         self._class_path = class_path()
@@ -67,7 +69,7 @@ class ZooKeeperProcess:
             lines = [f"server.{n + 1}=127.0.0.1:{quorum}:{vote}" for n, (quorum, vote) in enumerate(peers)]
             config += _ENSEMBLE.format(peers="\n".join(lines))
             (directory / "data" / "myid").write_text(str(number + 1))
-        (directory / "zoo.cfg").write_text(config)
+        (directory / "zoo.cfg").write_text(config + settings)
 
     def new_root(self) -> str:
         """A path for the ledgers that no other test uses; its parent does not exist yet."""

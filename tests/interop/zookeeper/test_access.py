@@ -47,6 +47,24 @@ async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProces
     await store.close()
 
 
+async def test_a_server_that_requires_digest_names_the_way_in(tmp_path: Path) -> None:
+    """To try again is of no use: the error says what is missing, and with it the server can be used."""
+    strict = ZooKeeperProcess(tmp_path, settings="enforce.auth.enabled=true\nenforce.auth.schemes=digest\n")
+    strict.start()
+    try:
+        (tmp_path / "auth").write_text("owner:password\n")
+        plain = f"zk://{strict.address}{strict.new_root()}"
+        stranger = await open_store(plain)
+        with pytest.raises(UnauthorizedError, match=r"digest.*\?auth_file=FILE"):
+            await stranger.init_cluster()
+        await stranger.close()
+        owner = await open_store(f"{plain}?auth_file={tmp_path}/auth")
+        await owner.init_cluster()
+        await owner.close()
+    finally:
+        strict.kill()
+
+
 @pytest.mark.parametrize("content", [None, "", "word", "user:", "a:b\nc:d", b"\xff:\xff"])
 async def test_a_file_without_a_credential_is_refused(content: str | bytes | None, tmp_path: Path) -> None:
     if content is not None:

@@ -35,6 +35,8 @@ from ledger.metadata.zookeeper.address import ZooKeeperAddress
 
 _EXPECTED = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError, UnimplementedError)
 _BROKEN_OFF = (ConnectionLostError, SessionExpiredError)
+_MUST_AUTHENTICATE = -124
+"""SessionClosedRequireSasl, whatever the scheme is that the server requires. kazoo 2.10 has no class for it."""
 _UNDECIDED = (OperationTimeoutError, RequestTimeoutError, RuntimeInconsistency)
 """Answers that do not say whether the change was made."""
 
@@ -52,6 +54,8 @@ class Failures:
             return self._no_access()
         if isinstance(error, AuthFailedError):
             return self.refused()
+        if getattr(error, "code", None) == _MUST_AUTHENTICATE:
+            return self._must_authenticate()
         if isinstance(error, _BROKEN_OFF):
             return self.unanswered("broke off the connection", is_change=is_change)
         if isinstance(error, ZookeeperError) and not isinstance(error, _UNDECIDED):
@@ -82,6 +86,13 @@ class Failures:
     def refused(self) -> LogStoreError:
         return UnauthorizedError(
             f"ZooKeeper at {self._servers} does not accept the credential of ?auth_file: correct the file"
+        )
+
+    def _must_authenticate(self) -> LogStoreError:
+        return UnauthorizedError(
+            f"ZooKeeper at {self._servers} serves only clients that authenticate by a scheme that it requires "
+            f"(SessionClosedRequireSasl): for digest name a file with user:password in the address, ?auth_file=FILE; "
+            f"this client has neither SASL nor TLS"
         )
 
     def _no_access(self) -> LogStoreError:

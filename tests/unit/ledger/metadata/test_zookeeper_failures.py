@@ -37,7 +37,7 @@ def test_a_refused_change_was_not_made(error: Exception) -> None:
 
 
 def test_missing_rights_name_the_way_out() -> None:
-    for error in (kazoo.NoAuthError(), kazoo.AuthFailedError()):
+    for error in (kazoo.NoAuthError(), kazoo.AuthFailedError(), kazoo.SessionClosedRequireSaslError()):
         found = FAILURES.of_answer(error, is_change=True)
         assert isinstance(found, UnauthorizedError) and "auth_file" in str(found)
 
