@@ -14,7 +14,7 @@ from bookie_server.protocol.fencing import fence
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.requests import AddRun, Adds, Force, Read, Request, WriteLacs
 from bookie_server.protocol.serve import WAITING_BYTES, serve
-from bookie_server.protocol.service import BookieService
+from bookie_server.protocol.service import BATCH_ENTRIES_MAX, BookieService
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.stored_entry import StoredEntry
 from dlog.testing.disk.disk import SimulatedDisk
@@ -380,6 +380,21 @@ def test_a_fence_that_waits_for_nothing_takes_nothing_of_the_connections_budget(
         await storage.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("max_count", [0, -1, 2**31 - 1])
+async def test_a_batch_read_has_a_maximum_number_of_entries(tmp_path: Path, max_count: int) -> None:
+    """Whatever is asked for, and however small they are: others are served after one answer."""
+    storage = await open_storage(tmp_path)
+    service = new_service(storage)
+    await outcomes_of(service, [run_for(1, *range(BATCH_ENTRIES_MAX + 2))])
+    ledger = storage.ledger(1)
+    assert ledger is not None
+    status, entries = await service.read_batch(ledger, 1, max_count, 100 << 20)
+    assert (status, len(entries)) == (Status.EOK, BATCH_ENTRIES_MAX)
+    status, entries = await service.read_batch(ledger, 1 + len(entries), max_count, 100 << 20)
+    assert (status, len(entries)) == (Status.EOK, 1)
+    await storage.close()
 
 
 async def test_disk_space_is_that_of_the_ledger_directories_by_device(
