@@ -41,6 +41,8 @@ from ledger.wire.messages import V3ReadResponse
 from ledger.wire.status import Answer
 
 _SINGLE_READS_AT_ONCE = 64
+_BATCH_ENTRIES_MAX = 2**31 - 1
+"""What the request's field holds."""
 _POLL_PAUSE_FIRST_S = 0.002
 _SLOWER_THAN_USUAL = 4
 _MOVES_MAX = 10
@@ -354,7 +356,7 @@ class ReadHandle:
 
     async def _read_batch(self, first: int, max_entries: int, max_bytes: int) -> list[Entry]:
         fragment, end = self._fragment_at(first)
-        count = min(max_entries, end - first)
+        count = min(max_entries, end - first, _BATCH_ENTRIES_MAX)
         if self._batches:
             return list(
                 await self._read_replicas(fragment, first, self._batch_asker(first, count, max_bytes))

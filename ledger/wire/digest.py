@@ -63,6 +63,7 @@ class Digester(ABC):
     def verify(self, entry: Buffer, ledger_id: int, entry_id: int | None) -> EntryHeader:
         """The header of `entry`, once digest, ledger id and (unless None) entry id are proved right.
 
+        Without an entry id its LAC has to be below it, as any writer sends it: what is asked for is the LAC.
         DigestMismatchError otherwise. The payload starts at `overhead_bytes`.
         """
         payload_start = ENTRY_HEADER_BYTES + self.size
@@ -77,6 +78,8 @@ class Digester(ABC):
         header = EntryHeader._make(ENTRY_HEADER.unpack_from(view))
         if header.ledger_id != ledger_id or (entry_id is not None and header.entry_id != entry_id):
             raise _mismatch(f"calls itself {header.ledger_id}:{header.entry_id}", ledger_id, entry_id)
+        if entry_id is None and header.lac >= header.entry_id:
+            raise _mismatch(f"has LAC {header.lac} in the header of entry {header.entry_id}", ledger_id, None)
         return header
 
     def open_entry(self, block: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> OpenedEntry:
@@ -139,7 +142,7 @@ class Crc32cDigester(Digester):
         if (
             extend_crc32c(0, covered) != digest
             or found_ledger != ledger_id
-            or (entry_id is not None and found_entry != entry_id)
+            or (lac >= found_entry if entry_id is None else found_entry != entry_id)
         ):
             return super().verify(entry, ledger_id, entry_id)  # raises, with the reason
         return EntryHeader(found_ledger, found_entry, lac, length)

@@ -443,6 +443,17 @@ async def test_what_has_changed_in_metadata_is_looked_at_even_if_entries_keep_co
         assert reader.closed
 
 
+async def test_a_batch_of_more_entries_than_a_request_can_name_is_read_in_parts() -> None:
+    """As `read` asks for them, of a ledger that long, or of which another client has stored such a LAC."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        for number in range(3):
+            await handle.add(b"%d" % number)
+        reader = await cluster.client.open(handle.ledger_id)
+        reader.confirm(2**40)
+        assert len(await reader.read_batch(0, max_entries=2**40, max_bytes=1000)) == 3
+
+
 @pytest.mark.parametrize("max_entries", [0, -1])
 async def test_a_batch_of_no_entries_is_refused(max_entries: int) -> None:
     """A bookie takes 0 for no limit, and an answer without entries seemed to show that the entry is lost."""

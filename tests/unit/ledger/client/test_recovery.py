@@ -14,9 +14,10 @@ from ledger.errors import (
     LedgerRecoveryError,
     ReadError,
 )
-from ledger.model import LedgerId, LedgerMetadata, LedgerState, QuorumSizes, Versioned
+from ledger.model import DigestType, LedgerId, LedgerMetadata, LedgerState, QuorumSizes, Versioned
 from ledger.repair.config import RepairConfig
 from ledger.repair.locked_repair import LockedRepair
+from ledger.wire.digest import make_digester
 from ledger.wire.status import Status
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.scripted_bookies import (
@@ -168,6 +169,22 @@ async def test_a_damaged_copy_is_no_denial() -> None:
             bookie.entries[handle.ledger_id, 0] = bytes(damaged)
         with pytest.raises(LedgerRecoveryError, match="too few bookies could be fenced"):
             await recover(cluster, handle)
+
+
+@pytest.mark.parametrize("lac", [1, 2**62, 2**63 - 1])
+async def test_a_lac_that_no_writer_sends_does_not_set_the_end(lac: int) -> None:
+    """A bookie makes it up, in the header of an entry with a valid checksum."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await confirmed_entries(handle, 2)
+        ledger_id = handle.ledger_id
+        made_up = (
+            make_digester(DigestType.CRC32C, b"").header_and_digest(ledger_id, 1, lac, 2, (b"1",)) + b"1"
+        )
+        cluster.ensemble(handle)[0].entries[ledger_id, 1] = made_up
+        reader = await cluster.client.open(ledger_id)
+        assert reader.last_readable == 1
+        assert (await recover(cluster, handle))[0] == 1
 
 
 async def test_a_striped_tail_is_recovered_in_order() -> None:

@@ -105,6 +105,17 @@ def test_an_entry_of_another_place_is_refused_and_names_both(
 
 
 @pytest.mark.parametrize("digest_type", DigestType)
+def test_a_last_entry_whose_lac_is_not_below_it_is_refused(digest_type: DigestType) -> None:
+    """No writer sends one, and where the last entry is asked for its LAC is what counts."""
+    digester = make_digester(digest_type, b"")
+    for lac in (5, 6, 2**63 - 1):
+        entry = digester.header_and_digest(7, 5, lac, 10, (b"payload",)) + b"payload"
+        assert digester.verify(entry, 7, 5).lac == lac
+        with pytest.raises(DigestMismatchError, match=f"has LAC {lac} in the header of entry 5"):
+            digester.verify(entry, 7, None)
+
+
+@pytest.mark.parametrize("digest_type", DigestType)
 def test_a_short_entry_or_packet_is_refused(digest_type: DigestType) -> None:
     digester = make_digester(digest_type, b"")
     for size in range(digester.overhead_bytes):
