@@ -74,7 +74,7 @@ class Limits:
     connection_reads_queued_max: int = 1024
     """Reads of one connection that wait for their turn; above it the connection is not read."""
     long_polls_max: int = 100_000
-    """Waiting long polls of all connections; each takes a few hundred bytes."""
+    """Waiting long polls of all connections; each takes a few hundred bytes. One address has half of them at most."""
     connection_long_polls_max: int = 20_000
     """The same for one connection; a client tails many ledgers over one connection."""
     long_poll_s_max: float = 120.0

@@ -86,6 +86,12 @@ class Host(Protocol):
 
     def gone(self, connection: ClientConnection) -> None: ...
 
+    def may_wait(self, address: str) -> bool:
+        """Whether this peer may have another long poll."""
+
+    def count_waiting(self, address: str, change: int) -> None:
+        """The number of this peer's waiting long polls has changed by `change`."""
+
     def count_unsent(self, byte_count: int) -> None:
         """The size of responses that peers have not read has changed by `byte_count`."""
 
@@ -206,6 +212,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._reads.close(cancel=self._host.stopping)
         for waiter in self._waiters:
             self.service.watchers.cancel(waiter)
+        self._host.count_waiting(self.address, -len(self._waiters))
         self._waiters.clear()
         self._count_unsent(0)
         self._host.gone(self)
@@ -275,13 +282,18 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def may_wait(self) -> bool:
-        return len(self._waiters) < self._limits.connection_long_polls_max
+        return len(self._waiters) < self._limits.connection_long_polls_max and self._host.may_wait(
+            self.address
+        )
 
     def watch(self, waiter: Waiter) -> None:
         self._waiters[waiter] = None
+        self._host.count_waiting(self.address, 1)
 
     def unwatch(self, waiter: Waiter) -> None:
-        self._waiters.pop(waiter, None)
+        if waiter in self._waiters:
+            del self._waiters[waiter]
+            self._host.count_waiting(self.address, -1)
 
     def adds_accepted(self, byte_count: int) -> None:
         self._add_bytes += byte_count

@@ -40,6 +40,8 @@ class Connections:
         # In the order in which they came: a set's own order is another in each process.
         self._open: dict[ClientConnection, None] = {}
         self._per_address: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        """Long polls by address."""
         self._refused: Counter[str] = Counter()
         self._refusals_due = 0.0
         self._sent_before = 0
@@ -102,6 +104,16 @@ class Connections:
             del self._per_address[connection.address]
         if not self._open:
             self._all_gone.set()
+
+    def may_wait(self, address: str) -> bool:
+        """Whether this peer may have another long poll: one host has no more than half of all."""
+        return 2 * self._waiting[address] < self.limits.long_polls_max
+
+    def count_waiting(self, address: str, change: int) -> None:
+        """The number of this peer's waiting long polls has changed by `change`."""
+        self._waiting[address] += change
+        if not self._waiting[address]:
+            del self._waiting[address]
 
     def count_unsent(self, byte_count: int) -> None:
         """The size of responses that peers have not read has changed by `byte_count`."""

@@ -42,8 +42,8 @@ RUNS_PER_STORAGE = 2000
 class PeerTransport(asyncio.Transport):
     """Keeps what is written, and takes it immediately."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1)})
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__({"peername": (address, 1)})
         self.sent: list[bytes] = []
         self.closed = False
         self.reading = True

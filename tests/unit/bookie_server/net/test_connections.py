@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 
 from bookie_server.config import Limits
-from bookie_server.net.client_connection import SERVED_MAX
+from bookie_server.net.client_connection import SERVED_MAX, ClientConnection
 from bookie_server.net.connections import Connections
 from bookie_server.protocol.long_poll import LacWatchers
 from bookie_server.protocol.service import BookieService
 from bookie_server.storage.entry_logs.format import Block
 from ledger.environment import SystemEnvironment
+from ledger.wire import v3
 from ledger.wire.constants import READ_RESPONSE_START
+from ledger.wire.frame import FrameSplitter
+from ledger.wire.messages import Operation, ReadFlag, V3ReadRequest, V3Request
+from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, fence, read, read_answer
 from tests.helpers.bookie.storage import open_storage
 from tests.helpers.fuzz.targets.bookie import PeerTransport, feed, settled
@@ -215,6 +219,52 @@ def test_what_a_peer_that_is_refused_sent_after_that_is_dropped(tmp_path: Path) 
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_one_host_has_no_more_than_half_of_all_long_polls(tmp_path: Path) -> None:
+    """Others wait as before, and what it has is given back with its connection."""
+
+    async def main() -> None:
+        storage = await open_storage(tmp_path)
+        watchers = LacWatchers(8, 60.0)
+        host = Connections(Limits(long_polls_max=8), BookieService(storage, watchers, SystemEnvironment()))
+
+        def polls(count: int, address: str) -> tuple[ClientConnection, PeerTransport]:
+            connection, transport = host.make(), PeerTransport(address)
+            connection.connection_made(transport)
+            feed(connection, transport, _POLL * count)
+            return connection, transport
+
+        greedy, transport = polls(3, "127.0.0.1")
+        _, more = polls(3, "127.0.0.1")
+        assert (len(watchers), len(transport.sent), _statuses(more)) == (4, 0, [Status.ETOOMANYREQUESTS] * 2)
+        _, other = polls(4, "127.0.0.2")
+        assert (len(watchers), len(other.sent)) == (8, 0)
+        greedy.connection_lost(None)
+        _, again = polls(4, "127.0.0.1")
+        assert (len(watchers), _statuses(again)) == (8, [Status.ETOOMANYREQUESTS])
+        host.service.watchers.fenced(_LEDGER)
+        await asyncio.sleep(0)
+        assert (len(watchers), host.may_wait("127.0.0.1")) == (0, True)
+        host.abort()
+        await storage.close()
+
+    asyncio.run(main())
+
+
+_POLL = v3.encode_request(
+    V3Request(
+        txn_id=1,
+        operation=Operation.READ_ENTRY,
+        body=V3ReadRequest(
+            ledger_id=_LEDGER, entry_id=-1, previous_lac=0, timeout_ms=60_000, flag=ReadFlag.PIGGYBACK
+        ),
+    )
+)
+
+
+def _statuses(transport: PeerTransport) -> list[Status]:
+    return [v3.decode_response(body).outcome for body in FrameSplitter().feed(b"".join(transport.sent))]
 
 
 def _answered(transport: PeerTransport) -> list[int]:
