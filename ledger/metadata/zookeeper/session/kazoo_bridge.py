@@ -22,6 +22,8 @@ from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from ledger.metadata.zookeeper.session.kazoo_connection import KazooConnection
+
 RECONNECT_PAUSE_MAX_S = 1.0
 STOP_S = 5.0
 """How long closing waits for the server's answer; after that ZooKeeper ends the session by its timeout."""
@@ -62,7 +64,17 @@ Arrival = Connected | Disconnected | Answered | NodeEvent
 
 
 class _DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's handler without its queues: callbacks run where they arise, and all of ours are brief."""
+    """kazoo's handler without its queues: callbacks run where they arise, and all of ours are brief.
+
+    `server_s`: for connecting to one server.
+    """
+
+    def __init__(self, server_s: float) -> None:
+        super().__init__()
+        self._server_s = server_s
+
+    def create_connection(self, *address: Any, **options: Any) -> Any:
+        return super().create_connection(*address, **options | {"timeout": self._server_s})
 
     @property
     def running(self) -> bool:
@@ -79,12 +91,16 @@ class _DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo
 
 
 class KazooBridge:
-    """One kazoo client. `arrive` is called on `loop` with everything that comes from it."""
+    """One kazoo client. `arrive` is called on `loop` with everything that comes from it.
+
+    `server_s`: how long it tries to connect to one server before it goes on to the next.
+    """
 
     def __init__(
         self,
         hosts: str,
         session_timeout_s: float,
+        server_s: float,
         credential: tuple[str, str] | None,
         loop: asyncio.AbstractEventLoop,
         arrive: Callable[[Arrival], None],
@@ -93,7 +109,7 @@ class KazooBridge:
         self._arrive = arrive
         self._arrivals: deque[Arrival] = deque()
         self._woken = False
-        handler = _DirectHandler()
+        handler = _DirectHandler(server_s)
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_s,
@@ -105,6 +121,8 @@ class KazooBridge:
             ),
             logger=_kazoo_log,
         )
+        retry = self._client._conn_retry.copy()
+        self._client._connection = KazooConnection(self._client, retry, server_s=server_s, logger=_kazoo_log)
         self._client.add_listener(self._on_state)
 
     def start(self) -> None:

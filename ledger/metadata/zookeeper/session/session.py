@@ -88,8 +88,10 @@ class ZooKeeperSession:
         self._is_closed = False
         self._first_state: asyncio.Future[bool] = self._loop.create_future()
         self._next_proof: asyncio.Future[asyncio.Future[Any]] | None = None
+        # So that all of them were tried before a session expires, or what waits for a connection gives up.
+        server_s = min(self.timeout_s, self._request_timeout_s) / len(address.servers)
         self._bridge = KazooBridge(
-            ",".join(address.servers), self.timeout_s, credential, self._loop, self._on_arrival
+            ",".join(address.servers), self.timeout_s, server_s, credential, self._loop, self._on_arrival
         )
 
     @property
