@@ -179,6 +179,7 @@ OWNERS = {
     "ledger/command_line.py": "the terminal",
     "ledger/early_interrupt.py": "the end of a process that is still loading",
     "ledger/printing.py": "the terminal's width",
+    "ledger/metadata/zookeeper/session/kazoo_connection.py": "the thread of a connection to ZooKeeper",
     "ledger/metadata/sqlite": "the thread that owns the SQLite connection, its files and locks",
     "bookie_server/disk/freed_space.py": "removed files and the thread that frees their space",
     "bookie_server/disk/system_disk.py": "files and the threads that write them",

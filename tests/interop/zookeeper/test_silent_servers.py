@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +12,7 @@ import kazoo.protocol.connection
 import pytest
 
 from dlog.testing.relay import Relay
+from ledger.errors import MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
@@ -62,4 +64,29 @@ async def test_a_server_that_takes_connections_and_answers_nothing_is_passed(
             f"zk://127.0.0.1:{relay.port};{zookeeper.address}{zookeeper.new_root()}"
             f"?session_timeout_ms=60000&request_timeout_ms=3000"
         )
+        await store.close()
+
+
+async def test_a_server_that_falls_silent_is_left_although_requests_keep_coming(
+    zookeeper: ZooKeeperProcess,
+) -> None:
+    async with relayed(zookeeper) as relay:
+        store = await open_store(
+            f"zk://127.0.0.1:{relay.port};{zookeeper.address}{zookeeper.new_root()}"
+            f"?session_timeout_ms=6000&request_timeout_ms=2000"
+        )
+        await store.init_cluster()
+        await store.create_record("/a", b"one")
+        relay.stall()
+        async with asyncio.timeout(30), asyncio.TaskGroup() as polls:
+            polled = asyncio.Event()
+
+            async def poll() -> None:
+                with contextlib.suppress(MetadataUnavailableError):
+                    await store.read_record("/a")
+                    polled.set()
+
+            while not polled.is_set():
+                polls.create_task(poll())
+                await asyncio.sleep(0.2)
         await store.close()
