@@ -25,7 +25,7 @@ TIMEOUT_MS = 10_000
 _TIMEOUT_MS_MIN, _TIMEOUT_MS_MAX = 100, 3_600_000
 
 _OPTIONS = ("session_timeout_ms", "request_timeout_ms", "auth_file")
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
+_HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?|\[[0-9A-Fa-f:.]+\]")
 _PART = re.compile(r"[!-.0-~]+")
 _EXAMPLE = "zk+hierarchical://host1:2181;host2:2181/ledgers"
 
