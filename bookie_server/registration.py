@@ -31,8 +31,12 @@ RETRY_S = 1.0
 """Pause between attempts; a predecessor's session ends some seconds after it was killed."""
 
 
-async def register(store: MetadataStore, info: BookieInfo, patience_s: float) -> Registration:
+async def register(
+    store: MetadataStore, info: BookieInfo, patience_s: float, newest_ledger: int | None = None
+) -> Registration:
     """Register the bookie, retrying for `patience_s` seconds. On return clients can see it.
+
+    `newest_ledger`: the highest id of what it stores or has stored.
 
     An attempt whose response was lost is no obstacle: its registration names the session of `store`, and the next
     attempt replaces it.
@@ -42,7 +46,7 @@ async def register(store: MetadataStore, info: BookieInfo, patience_s: float) ->
         MetadataUnavailableError, MetadataOutcomeUnknownError: the store did not respond in time.
     """
     try:
-        return await patiently(partial(store.register_bookie, info), patience_s)
+        return await patiently(partial(store.register_bookie, info, newest_ledger=newest_ledger), patience_s)
     except AlreadyExistsError as error:
         raise BookieAliveError(
             f"another process is registered as bookie {info.bookie_id}: stop it, or give this bookie another "

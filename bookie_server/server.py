@@ -31,7 +31,13 @@ from bookie_server.disk.directory_lock import lock_directories
 from bookie_server.disk.disk import Disk, DiskLock
 from bookie_server.disk.disk_watch import follow_disks, writability_of
 from bookie_server.disk.durable import until_durable
-from bookie_server.errors import BookieAliveError, ClusterMissingError, CookieMismatchError, PortTakenError
+from bookie_server.errors import (
+    BookieAliveError,
+    ClusterMissingError,
+    CookieMismatchError,
+    PortTakenError,
+    StorageError,
+)
 from bookie_server.net.connections import Connections
 from bookie_server.net.listener import bind, claim
 from bookie_server.net.port import keep_port, kept_port, parse_range, ports_to_try
@@ -155,7 +161,7 @@ class BookieServer:
         # No other bookie can begin to serve here any more, so what is not registered now is not served here.
         await await_no_other(self._store, self._own_info(), REGISTER_S)
         await listener.start_serving()
-        follow_disks(service, await self._register(service, instance_id))
+        follow_disks(service, await self._register(storage, service, instance_id))
         collector = GarbageCollector(
             storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
         )
@@ -291,10 +297,13 @@ class BookieServer:
         service.writability = writability_of(storage)
         return service
 
-    async def _register(self, service: BookieService, instance_id: str) -> Presence:
+    async def _register(self, storage: LedgerStorage, service: BookieService, instance_id: str) -> Presence:
         writable = service.writability.adds
         registration = await register(
-            self._store, replace(self._own_info(), read_only=not writable), REGISTER_S
+            self._store,
+            replace(self._own_info(), read_only=not writable),
+            REGISTER_S,
+            _newest_ledger(storage),
         )
         keep_cookie = partial(keep_in_store, self._store, self._cookie(instance_id))
         presence = Presence(
@@ -345,6 +354,14 @@ class BookieServer:
             return await worker.run(work)
         finally:
             await worker.close()
+
+
+def _newest_ledger(storage: LedgerStorage) -> int | None:
+    """None also where the index is damaged, which keeps no bookie from serving what it can read."""
+    try:
+        return storage.newest_ledger()
+    except StorageError:
+        return None
 
 
 def _report_missing(files: Sequence[Path], config: StorageConfig, *, scrubs: bool) -> None:

@@ -223,6 +223,14 @@ class LedgerStorage(StorageReads):
         """
         return self._states.ledger_ids()
 
+    def newest_ledger(self) -> int | None:
+        """The highest id of a ledger that is or was here, deleted or not.
+
+        Raises:
+            StorageError: the index cannot be read.
+        """
+        return self._states.newest()
+
     async def list_ledgers(self) -> list[int]:
         """As `ledger_ids`, with a scan in a worker."""
         return await self._states.list_ledgers(self._storage_worker)

@@ -16,6 +16,15 @@ from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.ledger import decode_ledger_metadata
 from ledger.model import LEDGER_ID_MAX, LedgerMetadata
 
+AHEAD_MAX = 2**40
+"""A bookie with an id that is more above those given out has it from a client that drew none: ids must not run out by
+that."""
+OLDER_THAN_BOOKIE = (
+    "ledger %d was stored by a bookie that registers, and its id was never given out, as if the metadata were restored "
+    "from an older backup: ledger ids continue above it"
+)
+"""Logged as a warning: the id."""
+
 
 def checked_ledger_id(ledger_id: int) -> int:
     if not 0 <= ledger_id <= LEDGER_ID_MAX:

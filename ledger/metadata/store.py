@@ -170,8 +170,11 @@ class MetadataStore(Protocol):
 
     # ---- bookies
 
-    async def register_bookie(self, info: BookieInfo) -> Registration:
+    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
         """Make the bookie visible. A registration made earlier through this handle is replaced.
+
+        `newest_ledger`: the highest id of a ledger that it has stored. Ids given out from now on are above it, which
+        they are already unless the store's data is that of an older backup.
 
         Raises:
             AlreadyExistsError: another live process holds the same id.

@@ -14,7 +14,7 @@ from ledger.errors import (
     MetadataVersionError,
 )
 from ledger.model import EntryId, LedgerId, LedgerState
-from tests.helpers.metadata.drivers import Driver, new_metadata, on_loop
+from tests.helpers.metadata.drivers import B1, Driver, bookie, new_metadata, on_loop
 
 
 @on_loop
@@ -56,6 +56,21 @@ async def test_ids_survive_reopening_format_and_nuke(driver: Driver) -> None:
     await store.init_cluster()
     fourth = await (await driver.open()).new_ledger_id()
     assert first < second < third < fourth
+
+
+@on_loop
+async def test_ids_continue_above_what_a_bookie_has_stored(driver: Driver) -> None:
+    """As after a restore of an older backup: the ids given out since then are not given out again."""
+    store, other = await driver.cluster(), await driver.open()
+    first = await store.new_ledger_id()
+    await store.register_bookie(bookie(B1), newest_ledger=first + 30)
+    assert await other.new_ledger_id() == first + 31
+    await store.register_bookie(bookie(B1), newest_ledger=first + 2030 * 2)
+    far = await other.new_ledger_id()
+    assert far > first + 2030 * 2
+    for unchanged in (first + 30, 2**50):  # below those given out, and above any that can have been
+        await store.register_bookie(bookie(B1), newest_ledger=unchanged)
+    assert far < await other.new_ledger_id() < far + 4
 
 
 @on_loop

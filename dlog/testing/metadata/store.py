@@ -55,9 +55,9 @@ class SimulatedStore(KeyValueStore):
 
     # ---- presence
 
-    async def register_bookie(self, info: BookieInfo) -> Registration:
+    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
         registration = KeyValueRegistration(self._write_in_order, info, self._session.name)
-        await registration.set_read_only(info.read_only)
+        await registration.open(info.read_only, newest_ledger)
         kept = KeptRegistration(registration, read_only=info.read_only)
         self._registrations.append(kept)
         return kept

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ledger.digits import whole_number
 from ledger.errors import AlreadyExistsError, MetadataFormatError
-from ledger.metadata.refusals import is_own_create, ledger_moved_on, ledger_not_found
+from ledger.metadata.refusals import AHEAD_MAX, is_own_create, ledger_moved_on, ledger_not_found
 from ledger.metadata.transactions.key_value import Node, Transaction
 from ledger.model import LEDGER_ID_MAX, LedgerId
 
@@ -28,6 +28,17 @@ def new_id(tx: Transaction) -> int:
     ledger_id = last + 1
     tx.update(LAST_ID_KEY, b"%d" % ledger_id, node.version)
     return ledger_id
+
+
+def pass_by(tx: Transaction, ledger_id: int) -> bool:
+    """Give out only ids above this one from now on; whether that changes anything. Never raises."""
+    node = tx.get(LAST_ID_KEY)
+    if node is None:
+        return ledger_id <= AHEAD_MAX and tx.create(LAST_ID_KEY, b"%d" % ledger_id)
+    last = whole_number(node.value, LEDGER_ID_MAX - 1)
+    if last is None or not last < ledger_id <= min(last + AHEAD_MAX, LEDGER_ID_MAX - 1):
+        return False
+    return tx.update(LAST_ID_KEY, b"%d" % ledger_id, node.version)
 
 
 def create_new(tx: Transaction, data: bytes) -> int:

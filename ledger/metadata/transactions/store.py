@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from ledger.environment import Environment
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.format.service_info import published
 from ledger.metadata.record_keys import check_key, check_value
-from ledger.metadata.refusals import checked_ledger_id, intact_ledger, stored_ledger
+from ledger.metadata.refusals import OLDER_THAN_BOOKIE, checked_ledger_id, intact_ledger, stored_ledger
 from ledger.metadata.repair_store import RepairStore
 from ledger.metadata.store import (
     OnLost,
@@ -36,6 +37,7 @@ from ledger.model import (
     check_bookie_id,
 )
 
+_log = logging.getLogger(__name__)
 _PAGE_IDS = 1000
 """Ledger ids fetched at a time: some 30 KB, and a millisecond of the store's time."""
 
@@ -142,9 +144,9 @@ class KeyValueStore:
 
     # ---- bookies
 
-    async def register_bookie(self, info: BookieInfo) -> Registration:
+    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
         registration = KeyValueRegistration(self._write, info, await self._backend.session())
-        await registration.set_read_only(info.read_only)
+        await registration.open(info.read_only, newest_ledger)
         return registration
 
     async def bookies(self) -> BookieSet:
@@ -212,16 +214,19 @@ class KeyValueRegistration:
         self._data = published(info)
         self._session = session
 
+    async def open(self, read_only: bool, newest_ledger: int | None) -> None:
+        """The first registration."""
+        await self._write(partial(self._register, read_only=read_only, newest_ledger=newest_ledger))
+
     async def set_read_only(self, read_only: bool) -> None:
-        await self._write(
-            partial(
-                bookies.register,
-                bookie_id=self._bookie_id,
-                data=self._data,
-                session=self._session,
-                read_only=read_only,
-            )
+        await self._write(partial(self._register, read_only=read_only))
+
+    def _register(self, tx: Transaction, read_only: bool, newest_ledger: int | None = None) -> None:
+        bookies.register(
+            tx, bookie_id=self._bookie_id, data=self._data, session=self._session, read_only=read_only
         )
+        if newest_ledger is not None and ledgers.pass_by(tx, newest_ledger):
+            _log.warning(OLDER_THAN_BOOKIE, newest_ledger)
 
     async def close(self) -> None:
         await self._write(partial(bookies.withdraw, bookie_id=self._bookie_id, session=self._session))

@@ -173,11 +173,13 @@ class ZooKeeperStore:
 
     # ---- bookies
 
-    async def register_bookie(self, info: BookieInfo) -> Registration:
+    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
         registration = ZooKeeperRegistration(self._session, self._watches, self._paths, self._cluster, info)
         replaced = self._registrations.get(info.bookie_id)
         try:
-            await self._cluster.layout_type()
+            layout = await self._cluster.layout_type()
+            if newest_ledger is not None:
+                await self._ids.pass_by(layout, newest_ledger)
             instance_id = await self._instance_id()
             if replaced is not None:
                 replaced.abandon()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -52,6 +54,29 @@ def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
         found = list(client.reader("orders", until="latest"))
         assert [message.payload for message in found] == [b"payload", b"a", b"b", b"c"]
         assert (found[0].id, found[0].key, found[0].headers) == (first, b"42", ((b"source", b"web"),))
+
+
+def test_nothing_acknowledged_is_lost_after_metadata_were_restored_from_a_backup(tmp_path: Path) -> None:
+    """Bookies hold entries of ledgers that the backup does not have: what is appended now must not get their ids."""
+    metadata, backup = tmp_path / "meta.db", tmp_path / "backup.db"
+
+    def append(client: dlog.Client, *payloads: bytes) -> list[dlog.MessageId]:
+        with client.open_writer("orders", create=True) as writer:
+            return [writer.append(payload) for payload in payloads]
+
+    with dlog.standalone(tmp_path, bookies=3) as cluster, dlog.connect(cluster.uri) as client:
+        append(client, b"in the backup")
+        with contextlib.closing(sqlite3.connect(metadata)) as connection:
+            connection.execute(f"VACUUM INTO '{backup}'")
+        append(client, b"later", b"later")
+        append(client, b"later")
+    Path(f"{metadata}-journal").unlink()
+    shutil.copy(backup, metadata)
+    with dlog.standalone(tmp_path, bookies=3) as cluster, dlog.connect(cluster.uri) as client:
+        ids = append(client, b"anew 1", b"anew 2", b"anew 3")
+        found = {message.id: message.payload for message in client.reader("orders", until="latest")}
+    assert list(found.values()) == [b"in the backup", b"anew 1", b"anew 2", b"anew 3"]
+    assert list(found)[1:] == ids
 
 
 def test_all_data_is_in_the_directory_also_if_its_name_has_a_percent_sign(tmp_path: Path) -> None:

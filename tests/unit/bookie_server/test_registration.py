@@ -29,11 +29,11 @@ class TroubledStore:
         )
         self.troubles = list(troubles)
 
-    async def register_bookie(self, info: BookieInfo) -> Registration:
+    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
         trouble = self.troubles.pop(0) if self.troubles else None
         if isinstance(trouble, MetadataUnavailableError):
             raise trouble
-        registration = await self.store.register_bookie(info)
+        registration = await self.store.register_bookie(info, newest_ledger=newest_ledger)
         if trouble is not None:
             raise trouble
         return registration

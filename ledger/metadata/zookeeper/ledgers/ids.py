@@ -12,12 +12,15 @@ Protocol: docs/bookkeeper.md#ledger-ids.
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import suppress
 
 from kazoo.exceptions import NoNodeError
 
 from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.ledger_paths import SHORT_ID_END
+from ledger.metadata.refusals import AHEAD_MAX, OLDER_THAN_BOOKIE
 from ledger.metadata.zookeeper.cluster import create_quietly
 from ledger.metadata.zookeeper.ledgers.id_floor import HIGH_BITS_MAX, WITH_LONG_IDS
 from ledger.metadata.zookeeper.paths import ID_PREFIX, Paths, high_bits_of
@@ -25,6 +28,11 @@ from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.model import LedgerId
 
 _HIGH_BITS_KEPT = 3
+_WASTED_MAX = 2_000
+"""Ids drawn to come to a later one, which takes a second or two; from there on the next high bits are counted."""
+_AT_ONCE = 128
+
+_log = logging.getLogger(__name__)
 
 
 class LedgerIds:
@@ -54,6 +62,28 @@ class LedgerIds:
             raise MetadataUnavailableError(
                 f"no ledger id could be drawn at {self._session.uri}: ZooKeeper's answer was lost; try again"
             ) from error
+
+    async def pass_by(self, layout: LayoutType, ledger_id: int) -> None:
+        """Have only ids above this one given out from now on, which takes a draw only if the ledger does not exist."""
+        with suppress(ConfigurationError):  # the layout has no such id, or none that is left
+            if await self._session.exists(self._paths.ledger(layout, ledger_id)) is not None:
+                return
+            missing = ledger_id - await self._waste(layout)
+            if not 0 < missing <= AHEAD_MAX:
+                return
+            if missing > _WASTED_MAX and layout in WITH_LONG_IDS:
+                await create_quietly(self._session, self._paths.long_ids)
+                await self._create_counter(self._paths.high_bits((ledger_id >> 32) + 1))
+            else:
+                for first in range(0, missing, _AT_ONCE):
+                    draws = min(_AT_ONCE, missing - first)
+                    await asyncio.gather(*(self._waste(layout) for _ in range(draws)))
+            _log.warning(OLDER_THAN_BOOKIE, ledger_id)
+
+    async def _waste(self, layout: LayoutType) -> LedgerId:
+        ledger_id, node = await self.draw(layout)
+        self.release(node)
+        return ledger_id
 
     def release(self, node: str) -> None:
         """Remove the node of an id once the id was used, without waiting; it ends with the session anyhow."""
