@@ -22,6 +22,7 @@ from ledger.errors import (
 from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.update_loop import update_ledger
+from ledger.metadata.zookeeper.session import watches as watches_module
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieSet, EntryId, LedgerId
 from tests.helpers.metadata.client_process import child, line
@@ -364,3 +365,26 @@ async def store_is_closed(store: ZooKeeperStore) -> bool:
     with pytest.raises(MetadataUnavailableError, match="closed"):
         await store.bookies()
     return True
+
+
+async def test_the_server_forgets_watches_that_nothing_needs(
+    fragile: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that follows a log passes one ledger after the other, and closed ones do not change again."""
+    monkeypatch.setattr(watches_module, "UNWATCHED_MAX", 3)
+    keys = [f"/{number}" for number in range(20)]
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        for key in keys:
+            await store.create_record(key, b"one")
+            store.watch_record(key, lambda: None)()
+        heard: list[str] = []
+        store._session.listeners.node_event.append(lambda event: heard.append(event.path))
+        seen = asyncio.Event()
+        store.watch_record(keys[0], seen.set)  # the server has forgotten that it watched this one before
+        await store.read_record(keys[0])
+        for key in keys:
+            await other.write_record(key, b"two", 0)
+        await asyncio.wait_for(seen.wait(), 30)
+        await store.read_record(keys[-1])  # after the events of all changes
+        assert sorted(heard) == sorted(f"{root}-records{key}" for key in (keys[0], *keys[-3:]))
+        assert len(store._session._bridge._client._data_watchers) < 8

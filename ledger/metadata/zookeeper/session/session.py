@@ -37,6 +37,7 @@ from ledger.metadata.zookeeper.session.kazoo_bridge import (
     NodeEvent,
 )
 from ledger.metadata.zookeeper.session.multi_read import MultiRead, Read
+from ledger.metadata.zookeeper.session.watch_removal import WatchRemoval
 
 _UNDER_WAY_MAX = 256
 _REQUEST_BYTES_MAX = 1024 * 1024 - 256
@@ -248,6 +249,18 @@ class ZooKeeperSession:
     def watch_children(self, path: str) -> asyncio.Future[list[str]]:
         """As `watch_node` for the names of the children. NoNodeError: then nothing is watched."""
         return self._ask(lambda client: client.get_children_async(path, self._bridge.on_event), change=False)
+
+    def end_watch(self, path: str) -> asyncio.Future[bool]:
+        """Have changes of the node reported no more. UnimplementedError from servers before ZooKeeper 3.5."""
+
+        def request(client: KazooClient) -> AsyncResult:
+            answer = client.handler.async_result()
+            # When it comes, so that kazoo keeps the watch of a later request, and that of an earlier one is there.
+            answer.rawlink(lambda _: client._data_watchers.pop(path, None))
+            client._call(WatchRemoval(path), answer)
+            return answer
+
+        return self._ask(request, change=False)
 
     def forget(self, future: asyncio.Future[Any]) -> None:
         """Nobody waits for this one; what becomes of it matters to nobody."""

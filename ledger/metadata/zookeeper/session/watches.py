@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoNodeError, UnimplementedError
 
 from ledger.errors import LogStoreError
 from ledger.metadata.store import Unwatch, Watch
 from ledger.metadata.zookeeper.session.kazoo_bridge import NodeEvent
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 
+UNWATCHED_MAX = 256
+"""Watches that are kept although nothing needs them: the next one who watches the node need not set one."""
 _AGAIN_S = 1.0
 """Pause before a watch is set again that the server refused for another reason than the connection."""
 
@@ -51,6 +53,10 @@ class Watches:
         self._loop = asyncio.get_running_loop()
         self._nodes = _Kind(session.watch_node)
         self._children = _Kind(session.watch_children)
+        self._unwatched: dict[str, None] = {}
+        """Nodes with a watch at the server that nothing needs any more, the first one to end first."""
+        self._can_end = True
+        """Until a server does not know how: one before ZooKeeper 3.5, which then also closes the connection."""
         self._in_place: set[str] = set()
         """Nodes that were missing when their children were to be watched. Their coming is reported to all who watch
         these, also while another request for the children is under way."""
@@ -69,8 +75,35 @@ class Watches:
         self._session.check_usable()
         watcher = _Watcher(watch, early)
         kind.watchers.setdefault(path, {})[watcher] = None
+        if kind is self._nodes:
+            self._unwatched.pop(path, None)
         self._set(kind, path)
-        return partial(_remove, kind, path, watcher)
+        return partial(self._remove, kind, path, watcher)
+
+    def _remove(self, kind: _Kind, path: str, watcher: _Watcher) -> None:
+        watcher.active = False
+        watchers = kind.watchers.get(path, {})
+        watchers.pop(watcher, None)
+        if watchers or path not in kind.watchers:
+            return
+        del kind.watchers[path]
+        if kind is self._nodes and path in kind.is_set:
+            self._unwatched[path] = None
+            if len(self._unwatched) > UNWATCHED_MAX:
+                self._end_oldest()
+
+    def _end_oldest(self) -> None:
+        """Have the server forget a watch: a tail passes any number of ledgers, and closed ones do not change."""
+        path = next(iter(self._unwatched))
+        self._unwatched.pop(path)
+        self._nodes.is_set.discard(path)
+        if self._can_end and self._session.is_connected and path not in self._in_place:
+            self._session.end_watch(path).add_done_callback(self._on_ended)
+
+    def _on_ended(self, asked: asyncio.Future[bool]) -> None:
+        # Any other error: the watch has ended with its event, or with the connection.
+        if not asked.cancelled() and isinstance(asked.exception(), UnimplementedError):
+            self._can_end = False
 
     def _on_event(self, event: NodeEvent) -> None:
         if event.of_children or event.deleted:
@@ -83,6 +116,7 @@ class Watches:
 
     def _on_connected(self, _is_new: bool) -> None:
         self._in_place.clear()
+        self._unwatched.clear()
         for kind in (self._nodes, self._children):
             kind.is_set.clear()
             for path in tuple(kind.watchers):
@@ -90,6 +124,8 @@ class Watches:
 
     def _on_change(self, kind: _Kind, path: str) -> None:
         kind.is_set.discard(path)
+        if kind is self._nodes:
+            self._unwatched.pop(path, None)
         self._set(kind, path)
         for watcher in tuple(kind.watchers.get(path, ())):
             if watcher.is_early:
@@ -135,14 +171,6 @@ class Watches:
                 self._on_change(kind, path)
 
         self._session.watch_node(path).add_done_callback(on_set)
-
-
-def _remove(kind: _Kind, path: str, watcher: _Watcher) -> None:
-    watcher.active = False
-    watchers = kind.watchers.get(path, {})
-    watchers.pop(watcher, None)
-    if not watchers:
-        kind.watchers.pop(path, None)
 
 
 def _call(watcher: _Watcher) -> None:

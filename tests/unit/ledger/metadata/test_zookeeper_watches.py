@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoNodeError, UnimplementedError
 
 from ledger.errors import MetadataUnavailableError
 from ledger.metadata.zookeeper.session import watches as watches_module
@@ -29,6 +29,9 @@ class _NotingSession:
 
     def watch_children(self, path: str) -> asyncio.Future[Any]:
         return self._ask("children")
+
+    def end_watch(self, path: str) -> asyncio.Future[Any]:
+        return self._ask(f"end {path}")
 
     def _ask(self, what: str) -> asyncio.Future[Any]:
         answer = asyncio.get_running_loop().create_future()
@@ -106,3 +109,31 @@ async def test_the_coming_of_a_node_is_told_while_another_watch_on_its_children_
     session.asked[2][1].set_result([])
     await asyncio.sleep(0)
     assert "first" in heard
+
+
+async def test_watches_that_nothing_needs_end_at_the_server_beyond_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watches_module, "UNWATCHED_MAX", 2)
+    session: Any = _NotingSession()
+    watches = Watches(session)
+    for path in ("/a", "/b", "/c", "/d"):
+        watches.watch_node(path, lambda: None)()
+    still = watches.watch_node("/c", lambda: None)  # the server has this one
+    watches.watch_node("/a", lambda: None)()  # and this one no longer
+    assert [what for what, _ in session.asked] == ["node"] * 3 + ["end /a", "node", "end /b", "node"]
+    still()
+    assert session.asked[-1][0] == "end /d"
+
+
+async def test_a_server_that_does_not_know_how_to_end_a_watch_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watches_module, "UNWATCHED_MAX", 0)
+    session: Any = _NotingSession()
+    watches = Watches(session)
+    watches.watch_node("/a", lambda: None)()
+    session.asked[-1][1].set_exception(UnimplementedError())
+    await asyncio.sleep(0)
+    watches.watch_node("/b", lambda: None)()
+    assert [what for what, _ in session.asked] == ["node", "end /a", "node"]
