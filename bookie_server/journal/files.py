@@ -37,7 +37,8 @@ NEXT_FILE = "next.tmp"
 """The next file while it is made, before it has its name."""
 SPARE_FILE = "spare.tmp"
 """A file made in advance, until it becomes the next one."""
-_NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
+NEXT_FILE_BYTES = RECORD_HEADER_BYTES + 8
+"""Free after the last record of each file that has no NEXT_FILE record yet."""
 
 FIRST_POSITION = LogMark(1, FILE_HEADER_BYTES, 1)
 """Of a new journal."""
@@ -149,7 +150,7 @@ class JournalFiles:
         return done, None
 
     def _fitting(self, bodies: Sequence[Body], first: int) -> int:
-        room = self._segment.size - self._offset - _NEXT_FILE_BYTES
+        room = self._segment.size - self._offset - NEXT_FILE_BYTES
         count = 0
         for kind, body in bodies[first:]:
             if kind is RecordType.BLOCK and self._segment.header.version < VERSION:
@@ -184,7 +185,7 @@ class JournalFiles:
 
     def _roll(self, record_bytes: int) -> None:
         file_id = self._segment.header.file_id + 1
-        needed = FILE_HEADER_BYTES + record_bytes + _NEXT_FILE_BYTES
+        needed = FILE_HEADER_BYTES + record_bytes + NEXT_FILE_BYTES
         successor = self._successor(file_id, needed)
         self._write_group([(RecordType.NEXT_FILE, ledger_body(file_id))])
         self._segment.file.close()

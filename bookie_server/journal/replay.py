@@ -4,7 +4,8 @@ Invariant: a torn tail is cut silently, because nothing in it was ever acknowled
 been synced is reported, because cutting there would turn acknowledged entries into "never had it". The two
 are told apart by what follows: a valid record whose group started behind the bad place proves that the bad
 place had been synced; so does a NEXT_FILE record or a successor file. A record in a sector that the disk cannot read is
-damage, whatever follows: a torn write can be read.
+damage, whatever follows: a torn write can be read. So is a file that is shorter than it was made: its size was durable
+before its first record.
 
 Pitfall: docs/pitfalls.md#damage-taken-for-a-torn-tail.
 """
@@ -19,7 +20,7 @@ from typing import Protocol
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.sectors import overlaps, read_around
 from bookie_server.errors import DiskFailedError, JournalDamagedError, JournalRecordError
-from bookie_server.journal.files import Segment, file_ids
+from bookie_server.journal.files import NEXT_FILE_BYTES, Segment, file_ids
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import (
     FILE_HEADER_BYTES,
@@ -56,7 +57,7 @@ class ReplayEnd:
     """The NEXT_FILE record of the file before the last, None if the replay did not come by it."""
     damaged: bool
     lost_bytes: int = 0
-    """Not 0 if the last record cannot be read: how much of the file it and those after it may fill."""
+    """Not 0 if the last record cannot be read, or was cut off: how much of the file it and those after it may fill."""
 
     @property
     def after_loss(self) -> LogMark:
@@ -108,7 +109,7 @@ class _Replay:
             group = GroupEnd(file_id, walk.group_start, offset)
             if walk.successor is None and not self._goes_on(file_id, offset):
                 end = LogMark(file_id, offset, sequence)
-                lost_bytes = len(content.data) - offset if walk.lost else 0
+                lost_bytes = max(len(content.data) - offset, RECORD_HEADER_BYTES) if walk.lost else 0
                 return ReplayEnd(end, group, next_file, self.damaged, lost_bytes)
             next_file = None if walk.successor is None else group
             file_id, offset = file_id + 1, FILE_HEADER_BYTES
@@ -186,7 +187,7 @@ class _Walk:
         self._resumed_at = 0
         """Behind the last damage: what is before that in the same group cannot be written again."""
         self.lost = False
-        """Whether it ended at a record that cannot be read."""
+        """Whether it ended at a record that cannot be read, or was cut off."""
 
     def run(self) -> None:
         while self.successor is None:
@@ -228,17 +229,26 @@ class _Walk:
         if self._is_lost():
             self._replay.damage_at(self._file_id, self.offset, "it cannot be read")
             self.lost = True
+        elif self.offset + max(self._begun_bytes(), NEXT_FILE_BYTES) > len(self._content):
+            self._replay.damage_at(
+                self._file_id, self.offset, "the file is too short for what was written there"
+            )
+            self.lost = True
         return False
 
     def _is_lost(self) -> bool:
         """Whether a record begins here, as far as can be read, and a sector of it cannot be read."""
-        start, marker_end = self.offset, self.offset + _MARKER_BYTES
-        if overlaps(self._lost, start, marker_end):
+        start = self.offset
+        if overlaps(self._lost, start, start + _MARKER_BYTES):
             return True
+        return overlaps(self._lost, start, start + self._begun_bytes())
+
+    def _begun_bytes(self) -> int:
+        """Size of the record that begins here, by its header; 0 if none does."""
+        start, marker_end = self.offset, self.offset + _MARKER_BYTES
         if self._content[start:marker_end] != self._header.marker.to_bytes(_MARKER_BYTES, "big"):
-            return False
-        length = int.from_bytes(self._content[marker_end : marker_end + 4], "big")
-        return overlaps(self._lost, start, start + RECORD_HEADER_BYTES + length)
+            return 0
+        return RECORD_HEADER_BYTES + int.from_bytes(self._content[marker_end : marker_end + 4], "big")
 
 
 def replay(

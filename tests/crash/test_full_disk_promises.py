@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from bookie_server.errors import DiskFullError, EntryConflictError
-from bookie_server.journal.files import _NEXT_FILE_BYTES
+from bookie_server.journal.files import NEXT_FILE_BYTES
 from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
@@ -109,7 +109,7 @@ def test_a_fence_is_not_durable_without_its_ledgers_key(room: int) -> None:
         disk.capacity_bytes = disk.used_bytes
         state = bookie.storage.create_ledger(1, KEY)
         empty = RECORD_HEADER_BYTES + 8 + len(make_entry(1, 0, payload=b""))
-        left = SEGMENT_BYTES - FILE_HEADER_BYTES - _NEXT_FILE_BYTES - empty - room
+        left = SEGMENT_BYTES - FILE_HEADER_BYTES - NEXT_FILE_BYTES - empty - room
         for entry_id, payload_bytes in enumerate((SEGMENT_BYTES - 4096, left)):  # one for each file there is
             run = EntryRun([entry_id], [make_entry(1, entry_id, payload=bytes(payload_bytes))])
             await durable(partial(add_run, bookie.storage, state, run))

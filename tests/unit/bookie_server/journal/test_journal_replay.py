@@ -6,9 +6,9 @@ import pytest
 
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import JournalDamagedError, JournalRecordError
-from bookie_server.journal.files import JournalFiles, file_ids
+from bookie_server.journal.files import NEXT_FILE_BYTES, JournalFiles, file_ids
 from bookie_server.journal.log_mark import LogMark
-from bookie_server.journal.record import FILE_HEADER_BYTES, Record, RecordType, file_name
+from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Record, RecordType, file_name
 from bookie_server.journal.replay import ReplayEnd, reopen_at, replay
 
 SEGMENT_BYTES = 64 * 1024
@@ -62,14 +62,33 @@ def test_everything_written_is_replayed_in_order(tmp_path: Path) -> None:
     assert not end.damaged
 
 
-def test_every_truncation_is_cut_silently_to_a_prefix(journal: Path) -> None:
+def test_a_file_that_was_cut_off_is_damage(journal: Path) -> None:
+    """Each file has its size before its first record, and space for a NEXT_FILE record after its last one."""
     whole = journal.read_bytes()
     used = len(whole.rstrip(b"\0"))
-    for size in range(FILE_HEADER_BYTES, used + 1):
+    for size in range(FILE_HEADER_BYTES, used + NEXT_FILE_BYTES):
         journal.write_bytes(whole[:size])
-        found, _ = read_back(journal.parent)
+        with pytest.raises(JournalDamagedError, match="too short"):
+            read_back(journal.parent)
+        found, end = read_back(journal.parent, accept_damage=True)
         assert found == ALL[: len(found)]
-        assert size < used or found == ALL
+        assert end.damaged
+        assert end.after_loss.file_id == 2, "nothing is written to it any more"
+    journal.write_bytes(whole[: used + NEXT_FILE_BYTES])
+    assert read_back(journal.parent)[0] == ALL
+
+
+def test_a_torn_next_file_record_at_the_very_end_of_a_file_is_cut_silently(tmp_path: Path) -> None:
+    """It is the only one that no other one needs space after."""
+    body = bytes(SEGMENT_BYTES - FILE_HEADER_BYTES - RECORD_HEADER_BYTES - NEXT_FILE_BYTES)
+    write_groups(tmp_path, [[body], [b"in the next file"]])
+    path = tmp_path / file_name(1)
+    whole = path.read_bytes()
+    (tmp_path / file_name(2)).unlink()
+    for size in range(len(whole) - NEXT_FILE_BYTES, len(whole)):
+        path.write_bytes(whole[:size].ljust(len(whole), b"\0"))
+        found, end = read_back(tmp_path)
+        assert (found, end.damaged) == ([body], False)
 
 
 def test_every_torn_write_of_the_last_group_is_cut_silently(journal: Path) -> None:
@@ -84,10 +103,17 @@ def test_every_torn_write_of_the_last_group_is_cut_silently(journal: Path) -> No
 
 
 def test_a_flipped_bit_never_loses_a_synced_record_silently(journal: Path) -> None:
-    """In all but the last group it is reported; in the last it looks like a torn write."""
+    """In all but the last group it is reported; in the last it looks like a torn write, unless it makes a record longer
+    than its file."""
     whole = journal.read_bytes()
     used = len(whole.rstrip(b"\0"))
     last_group = read_back(journal.parent)[1].last_group.start
+    records = [
+        last_group,
+        whole.index(b"c2" * 5) - RECORD_HEADER_BYTES,
+        whole.index(b"c3") - RECORD_HEADER_BYTES,
+    ]
+    too_long = {8 * (each + 4) + bit for each in records for bit in range(16)}
     for bit in range(8 * FILE_HEADER_BYTES, 8 * used):
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
@@ -96,9 +122,10 @@ def test_a_flipped_bit_never_loses_a_synced_record_silently(journal: Path) -> No
             with pytest.raises(JournalDamagedError, match="limbo_on_damage"):
                 read_back(journal.parent)
         else:
-            found, _ = read_back(journal.parent)
+            found, end = read_back(journal.parent, accept_damage=True)
             assert found[:3] == BEFORE_LAST
             assert found == ALL[: len(found)]
+            assert end.damaged == (bit in too_long)
 
 
 def test_accepted_damage_loses_only_the_damaged_records(journal: Path) -> None:
