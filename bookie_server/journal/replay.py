@@ -77,6 +77,8 @@ class _Content:
     """Zeros before that offset, perhaps, and in place of what is lost."""
     lost: list[range]
     """Sectors that the disk cannot read."""
+    whole: bool
+    """Whether what is before that offset was read, too."""
 
 
 class _Output(Protocol):
@@ -105,6 +107,8 @@ class _Replay:
                 offset = len(content.data)
             walk = _Walk(self, file_id, content, offset, sequence)
             walk.run()
+            if file_id == mark.file_id and walk.offset == mark.offset and not walk.lost:
+                walk.lost = self._is_older(content, mark)
             offset, sequence = walk.offset, walk.sequence
             group = GroupEnd(file_id, walk.group_start, offset)
             if walk.successor is None and not self._goes_on(file_id, offset):
@@ -113,6 +117,14 @@ class _Replay:
                 return ReplayEnd(end, group, next_file, self.damaged, lost_bytes)
             next_file = None if walk.successor is None else group
             file_id, offset = file_id + 1, FILE_HEADER_BYTES
+
+    def _is_older(self, content: _Content, mark: LogMark) -> bool:
+        """Whether the file, which has nothing at the mark, ends before it: what was there may have been more."""
+        end = _end_before(content, mark.offset)
+        if end is None:
+            return False
+        self.damage_at(mark.file_id, end, "it ends there, before the log mark, as an older copy of it does")
+        return True
 
     def _content(self, file_id: int, offset: int) -> _Content:
         path = self._directory / file_name(file_id)
@@ -251,6 +263,21 @@ class _Walk:
         return RECORD_HEADER_BYTES + int.from_bytes(self._content[marker_end : marker_end + 4], "big")
 
 
+def _end_before(content: _Content, offset: int) -> int | None:
+    """Where the last record before `offset` ends if only zeros are between them; None if they meet, or damage does."""
+    data, view = content.data, memoryview(content.data)
+    marker = content.header.marker.to_bytes(_MARKER_BYTES, "big")
+    end, used = FILE_HEADER_BYTES, len(data[:offset].rstrip(b"\0"))
+    found = data.rfind(marker, end, used)
+    while found >= 0:
+        record = decode_record(content.header, view, found)
+        if record is not None:
+            end = found + RECORD_HEADER_BYTES + len(record.body)
+            break
+        found = data.rfind(marker, end, found + _MARKER_BYTES - 1)
+    return end if content.whole and used <= end < offset else None
+
+
 def replay(
     disk: Disk, directory: Path, mark: LogMark, handle: Handle, *, accept_damage: bool = False
 ) -> ReplayEnd:
@@ -363,6 +390,7 @@ def _read(disk: Disk, path: Path, offset: int) -> _Content:
     """The file from `offset` on, as far as the disk can read it. Its header it must read: every record needs it."""
     file = disk.open_read(path)
     lost: list[range] = []
+    whole = True
     try:
         size = file.size()
         try:
@@ -370,9 +398,10 @@ def _read(disk: Disk, path: Path, offset: int) -> _Content:
         except DiskFailedError as error:
             if not error.unreadable:
                 raise
+            whole = False
             header = file.read_at(0, FILE_HEADER_BYTES)
             rest, lost = read_around(file, min(offset, size), size)
             data = header[: size - len(rest)].ljust(size - len(rest), b"\0") + rest
     finally:
         file.close()
-    return _Content(decode_file_header(data, path), data, lost)
+    return _Content(decode_file_header(data, path), data, lost, whole)

@@ -21,6 +21,7 @@ def salt() -> int:
 
 def write_groups(directory: Path, groups: list[list[bytes]], segment_bytes: int = SEGMENT_BYTES) -> LogMark:
     """Write each list of bodies as one group; the position behind them."""
+    directory.mkdir(exist_ok=True)
     files = JournalFiles.create(SystemDisk(), directory, segment_bytes, salt)
     for bodies in groups:
         assert files.write([(RecordType.FENCE, body) for body in bodies]) == (len(bodies), None)
@@ -228,6 +229,30 @@ def test_swapped_files_are_damage(tmp_path: Path) -> None:
 def test_a_mark_after_the_end_is_damage(journal: Path) -> None:
     with pytest.raises(JournalDamagedError):
         read_back(journal.parent, mark=LogMark(1, 2 * SEGMENT_BYTES, 99))
+
+
+def test_an_older_copy_that_ends_before_the_mark_is_damage(tmp_path: Path) -> None:
+    """What came after the mark is in none of its records: with a torn tail at the mark it would be denied."""
+    groups = [[b"a1", b"a2"], [b"b" * 9, bytes(100)], [b"c1", bytes(200)]]
+    ends = [write_groups(tmp_path / str(count), groups[:count]) for count in range(4)]
+    whole = (tmp_path / "3" / file_name(1)).read_bytes()
+    for count, end in enumerate(ends):
+        (tmp_path / str(count) / file_name(1)).write_bytes(whole[: end.offset].ljust(len(whole), b"\0"))
+        for mark in ends[count + 1 :]:
+            with pytest.raises(JournalDamagedError, match=f"offset {end.offset} .* as an older copy"):
+                read_back(tmp_path / str(count), mark=mark)
+            found, replayed = read_back(tmp_path / str(count), mark=mark, accept_damage=True)
+            assert (found, replayed.damaged, replayed.after_loss.file_id) == ([], True, 2)
+        assert not read_back(tmp_path / str(count), mark=end)[1].damaged
+
+
+def test_damage_before_the_mark_does_not_matter(journal: Path) -> None:
+    whole = journal.read_bytes()
+    used = len(whole.rstrip(b"\0"))
+    mark = read_back(journal.parent)[1].position
+    for at in range(FILE_HEADER_BYTES, used):
+        journal.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert not read_back(journal.parent, mark=mark)[1].damaged
 
 
 def test_writing_goes_on_after_a_cut_tail(journal: Path) -> None:
