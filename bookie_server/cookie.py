@@ -177,7 +177,11 @@ def read_cookie(disk: Disk, directory: Path) -> Cookie | None:
     try:
         return decode_cookie(disk.read_file(path))
     except MetadataFormatError as error:
-        raise MetadataFormatError(f"{path}: {error}", key=str(path)) from error
+        raise MetadataFormatError(
+            f"{path}: {error}; if it is damaged, put a copy of {COOKIE_FILE} from another directory of this bookie "
+            "there, without its last line",
+            key=str(path),
+        ) from error
 
 
 def _look(disk: Disk, config: StorageConfig) -> list[FoundDirectory]:

@@ -129,13 +129,11 @@ class _Replay:
     def _content(self, file_id: int, offset: int) -> _Content:
         path = self._directory / file_name(file_id)
         if not self._disk.exists(path):
-            raise JournalDamagedError(
-                f"journal file {path} is missing, but the log mark needs it: restore it; if it is lost, start a new "
-                "bookie under another id (docs/operations.md)",
-                path=path,
-                offset=0,
-            )
-        content = _read(self._disk, path, offset)
+            raise _needed(path, f"journal file {path} is missing")
+        try:
+            content = _read(self._disk, path, offset)
+        except JournalDamagedError as error:
+            raise _needed(path, str(error)) from error
         if content.header.file_id != file_id:
             raise JournalDamagedError(
                 f"{path} contains journal file {content.header.file_id}, not {file_id}: restore the right file",
@@ -261,6 +259,15 @@ class _Walk:
         if self._content[start:marker_end] != self._header.marker.to_bytes(_MARKER_BYTES, "big"):
             return 0
         return RECORD_HEADER_BYTES + int.from_bytes(self._content[marker_end : marker_end + 4], "big")
+
+
+def _needed(path: Path, what: str) -> JournalDamagedError:
+    return JournalDamagedError(
+        f"{what}, but the log mark needs it: restore it; if it is lost, start a new bookie under another id "
+        "(docs/operations.md)",
+        path=path,
+        offset=0,
+    )
 
 
 def _end_before(content: _Content, offset: int) -> int | None:

@@ -112,10 +112,22 @@ def test_another_port_refuses(bookie: BookieProcess, tmp_path: Path) -> None:
     assert "bookie id" in refusal(bookie, port=free_port)
 
 
-def test_a_damaged_cookie_refuses(bookie: BookieProcess) -> None:
+@pytest.mark.parametrize("name", ["journal", "ledgers"])
+@pytest.mark.parametrize(
+    "damaged", [b"\xff\x00garbage", b"", b"5\nbookieHost: "], ids=["other", "empty", "cut"]
+)
+def test_a_damaged_cookie_refuses_until_the_other_one_is_put_there(
+    bookie: BookieProcess, name: str, damaged: bytes
+) -> None:
     used(bookie)
-    (bookie.data / "journal" / "VERSION").write_bytes(b"\xff\x00garbage")
-    assert "cookie" in refusal(bookie, code=1)
+    cookie = bookie.data / name / "VERSION"
+    cookie.write_bytes(damaged)
+    said = refusal(bookie, code=1)
+    assert f"{cookie}: the cookie" in said
+    assert "put a copy of VERSION from another directory of this bookie there, without its last line" in said
+    other = bookie.data / ("ledgers" if name == "journal" else "journal") / "VERSION"
+    cookie.write_bytes(b"".join(other.read_bytes().splitlines(keepends=True)[:-1]))
+    bookie.start()
 
 
 def test_the_right_disks_start_again_on_the_same_port(bookie: BookieProcess) -> None:

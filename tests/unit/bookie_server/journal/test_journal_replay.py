@@ -183,6 +183,16 @@ def test_a_missing_file_is_damage(tmp_path: Path, missing: int) -> None:
         read_back(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "header", [b"", bytes(FILE_HEADER_BYTES), b"DLOGJRNL" + bytes(FILE_HEADER_BYTES - 8)]
+)
+def test_a_file_without_its_header_is_damage_with_a_way_out(journal: Path, header: bytes) -> None:
+    journal.write_bytes(header + journal.read_bytes()[len(header) :] if header else b"")
+    for accept in (False, True):
+        with pytest.raises(JournalDamagedError, match="restore it; if it is lost, start a new bookie"):
+            read_back(journal.parent, accept_damage=accept)
+
+
 def test_a_crash_between_naming_the_next_file_and_the_seal_is_no_damage(tmp_path: Path) -> None:
     write_groups(tmp_path, GROUPS)
     other = tmp_path / "other"
