@@ -36,6 +36,7 @@ from bookie_server.journal.record import (
 
 Handle = Callable[[Record], None]
 _MARKER_BYTES = 4
+_OLDER = "it ends there, before the log mark, as an older copy of it does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class _Replay:
         end = _end_before(content, mark.offset)
         if end is None:
             return False
-        self.damage_at(mark.file_id, end, "it ends there, before the log mark, as an older copy of it does")
+        self.damage_at(mark.file_id, end, _OLDER)
         return True
 
     def _content(self, file_id: int, offset: int) -> _Content:
@@ -351,6 +352,9 @@ def list_records(disk: Disk, path: Path, file_id: int, offset: int, sequence: in
     listing = _Listing(path)
     walk = _Walk(listing, file_id, content, offset, sequence)
     walk.run()
+    older_end = _end_before(content, offset) if walk.offset == offset and not walk.lost else None
+    if older_end is not None:
+        listing.damage_at(file_id, older_end, _OLDER)
     if walk.next_file is not None:
         listing.deliver(walk.next_file)
     data_end = max(walk.offset, len(content.data.rstrip(b"\0")))

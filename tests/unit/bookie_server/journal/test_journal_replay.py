@@ -9,7 +9,7 @@ from bookie_server.errors import JournalDamagedError, JournalRecordError
 from bookie_server.journal.files import NEXT_FILE_BYTES, JournalFiles, file_ids
 from bookie_server.journal.log_mark import LogMark
 from bookie_server.journal.record import FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Record, RecordType, file_name
-from bookie_server.journal.replay import ReplayEnd, reopen_at, replay
+from bookie_server.journal.replay import JournalDamage, ReplayEnd, list_records, reopen_at, replay
 
 SEGMENT_BYTES = 64 * 1024
 START = LogMark(1, FILE_HEADER_BYTES, 1)
@@ -253,7 +253,14 @@ def test_an_older_copy_that_ends_before_the_mark_is_damage(tmp_path: Path) -> No
                 read_back(tmp_path / str(count), mark=mark)
             found, replayed = read_back(tmp_path / str(count), mark=mark, accept_damage=True)
             assert (found, replayed.damaged, replayed.after_loss.file_id) == ([], True, 2)
+            listed = list_records(
+                SystemDisk(), tmp_path / str(count) / file_name(1), 1, mark.offset, mark.sequence
+            )
+            [damage] = listed.found
+            assert isinstance(damage, JournalDamage), "and offline commands report it"
+            assert (damage.start, damage.end) == (end.offset, mark.offset)
         assert not read_back(tmp_path / str(count), mark=end)[1].damaged
+        assert not list_records(SystemDisk(), tmp_path / str(count) / file_name(1), 1, end.offset, None).found
 
 
 def test_damage_before_the_mark_does_not_matter(journal: Path) -> None:
