@@ -21,7 +21,7 @@ from dlog.testing.metadata.history import RegisterHistory
 from dlog.testing.metadata.session import Request, Session, Watcher
 from dlog.testing.metadata.store import SimulatedStore
 from dlog.testing.metadata.timing import MetadataTiming
-from ledger.environment import Environment
+from ledger.environment import Environment, SystemEnvironment
 from ledger.errors import (
     ConfigurationError,
     LedgerNotFoundError,
@@ -323,4 +323,9 @@ async def _open(uri: MetadataUri, environment: Environment) -> MetadataStore:
     server = _servers.get(uri.rest)
     if server is None:
         raise ConfigurationError(f"no simulated metadata store is named {uri.rest!r}: make one first")
+    if isinstance(environment, SystemEnvironment):  # its clock and randomness are not the seed's
+        raise ConfigurationError(
+            "a simulated cluster is reached from its simulation only: use cluster.client(), or connect with "
+            "environment=cluster.environment(); a test of the blocking API needs real processes, as dlog_cluster has"
+        )
     return server.connect(environment.host_name(), environment, query=uri.query)

@@ -9,8 +9,9 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import pytest
 
+import dlog
 from dlog.client import connect
-from dlog.errors import AppendIndeterminateError, WriterDeposedError
+from dlog.errors import AppendIndeterminateError, ConfigurationError, WriterDeposedError
 from dlog.testing.bookies import DATA
 from dlog.testing.cluster import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.errors import DeadlockError, UncaughtProblemsError
@@ -185,3 +186,15 @@ def test_an_exception_brings_along_what_happened_before_it() -> None:
     (timeline,) = caught.value.__notes__
     assert "ADD 1:0" in timeline and "ledger 1 OPEN" in timeline and timeline.count("durable") >= 2
     assert "!! kill" in timeline
+
+
+def test_a_client_of_the_real_machine_does_not_get_into_the_simulation() -> None:
+    """Its clock and randomness would differ between two runs of a seed, and a blocking call stops the simulation."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        with pytest.raises(ConfigurationError, match=r"environment=cluster\.environment\(\)"):
+            await dlog.aio.connect(cluster.uri)
+        with pytest.raises(ConfigurationError, match="dlog_cluster"):
+            dlog.connect(cluster.uri)
+
+    simulate(main)
