@@ -22,6 +22,7 @@ from dlog.admin import LogInfo
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.metadata_cache import MetadataCache
+from dlog.blocking.not_copied import NotCopied
 from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
 from dlog.cache.metadata_cache import MetadataCache as AsyncMetadataCache
@@ -51,7 +52,7 @@ from ledger.model import LedgerId
 _log = logging.getLogger(__name__)
 
 
-class Client:
+class Client(NotCopied):
     """The logs of one namespace. Obtained from `dlog.connect`; `with` closes it and everything opened through it.
 
     Every method raises ForkedError in a process forked from the one that connected, ConfigurationError once the client

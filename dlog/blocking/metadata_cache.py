@@ -9,13 +9,14 @@ from typing import Self
 
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.not_copied import NotCopied
 from dlog.cache.metadata_cache import MetadataCache as AsyncMetadataCache
 from dlog.cache.snapshot import MetadataSnapshot
 from dlog.model import LogName
 from ledger.model import LedgerId
 
 
-class MetadataCache:
+class MetadataCache(NotCopied):
     """Cluster and bookies, and the logs and ledgers that are followed. Obtained from `Client.metadata_cache`.
 
     `with` closes it. A log is given by its name in the client's namespace, or as a LogName. May be used from several

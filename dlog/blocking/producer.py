@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from dlog.blocking.crossing import Crossing
 from dlog.blocking.deadline import Deadline
+from dlog.blocking.not_copied import NotCopied
 from dlog.blocking.pending import Pending
 from dlog.core.batching import Headers
 from dlog.errors import QueueFullError
@@ -18,7 +19,7 @@ from dlog.write.producer import LogProducer
 from ledger.errors import LogStoreError
 
 
-class Producer:
+class Producer(NotCopied):
     """Obtained from `Writer.producer`; appends with sequence numbers, of which each is in the log at most once.
 
     Each message has a sequence number that the program chooses, for example its line in a file or its offset in a

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.not_copied import NotCopied
 from dlog.core.tailing import Gap
 from dlog.model import Cursor, Message, MessageId
 from dlog.read.backlog import Lag
@@ -90,7 +91,7 @@ class _Part:
         return _Part(batch.slice(stop - left, stop), self.position, self.after)
 
 
-class Reader:
+class Reader(NotCopied):
     """A reader of a log: an iterator of messages, in order; `with` closes it.
 
     Iteration ends at `until`, or at the end of a sealed log; otherwise it waits for more messages. Several threads may

@@ -12,6 +12,7 @@ from dlog.blocking.crossing import Crossing
 from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.not_copied import NotCopied
 from dlog.blocking.pending import Board, Pending
 from dlog.blocking.producer import Producer
 from dlog.core.batching import Headers
@@ -25,7 +26,7 @@ from ledger.errors import LogStoreError
 from ledger.model import LedgerId
 
 
-class Writer:
+class Writer(NotCopied):
     """Obtained from `Client.open_writer`; `with` closes it. May be used from several threads.
 
     Ids increase in the order of the calls of one thread. Every call raises ForkedError in a process forked from the

@@ -23,6 +23,7 @@ from typing import Self
 from urllib.parse import quote
 
 from dlog.blocking.loop_thread import LoopThread
+from dlog.blocking.not_copied import NotCopied
 from dlog.local.directory_lock import DirectoryLock
 from dlog.local.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.arguments import require_type
@@ -230,7 +231,7 @@ class AsyncStandalone:
         return self._supervisors[index]
 
 
-class Standalone:
+class Standalone(NotCopied):
     """The cluster for programs without a loop: `with dlog.standalone("data") as cluster`.
 
     Raises:
