@@ -12,7 +12,8 @@ number or the seeds themselves. `--dlog-seed N` runs all such tests with this se
 messages between nodes to the report of a failure. Other fixtures of such a test are set up outside of the simulation,
 so they cannot be coroutines.
 
-Registered as an entry point. Nothing but pytest is imported before a fixture is used.
+Registered as an entry point, so it is loaded in every run of pytest where dlog is installed. Nothing but pytest is
+imported before a fixture is used, and no feature of a newer pytest than 6.2: an import that fails ends all such runs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 _FIXTURE = "simulated_cluster"
 _SETTINGS = ("seeds", "bookies", "config")
-_SIMULATION: pytest.StashKey[Simulation] = pytest.StashKey()
+_simulations: WeakKeyDictionary[pytest.Item, Simulation] = WeakKeyDictionary()
 _LINES = 200
 """Lines of the timeline in a failure report."""
 
@@ -79,27 +81,24 @@ def simulated_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedClust
         _refuse(f"takes a dlog.testing.ClusterConfig as config, got {config!r:.80}")
     with_events = bool(request.config.getoption("--dlog-timeline"))
     simulation = Simulation(request.param, config=config, with_events=with_events)
-    request.node.stash[_SIMULATION] = simulation
+    _simulations[request.node] = simulation
     try:
         yield simulation.cluster
     finally:
         simulation.close()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """Runs before any asyncio plugin can run the test on a loop of its own."""
-    simulation = pyfuncitem.stash.get(_SIMULATION, None)
-    if simulation is None:
-        return (yield)
-    test = _coroutine_function(pyfuncitem.obj)
-    assert test is not None, "checked by the fixture"
-    pyfuncitem.obj = functools.partial(_run, simulation, test)
-    try:
-        return (yield)
-    except BaseException:
+    simulation = _simulations.get(pyfuncitem)
+    if simulation is not None:
+        test = _coroutine_function(pyfuncitem.obj)
+        assert test is not None, "checked by the fixture"
+        pyfuncitem.obj = functools.partial(_run, simulation, test)
+    outcome: Any = yield
+    if simulation is not None and outcome.excinfo is not None:
         pyfuncitem.add_report_section("call", "dlog timeline", simulation.cluster.trace.timeline(_LINES))
-        raise
 
 
 def _run(simulation: Simulation, test: Callable[..., Any], **arguments: Any) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,19 @@ def test_modules():
 """
     done = run_tests(tmp_path, source)
     assert done.returncode == 0, done.stdout
+
+
+def test_an_older_pytest_loads_the_plugin_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an entry point: if it could not be loaded, no run of pytest would begin where dlog is installed."""
+
+    def hookimpl(*, hookwrapper: bool = False, tryfirst: bool = False) -> Callable[[object], object]:
+        return lambda function: function
+
+    monkeypatch.delattr(pytest, "StashKey")  # since pytest 7.0
+    monkeypatch.setattr(pytest, "hookimpl", hookimpl)  # `wrapper` since pluggy 1.2
+    spec = importlib.util.find_spec("dlog.testing.pytest_plugin")
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 SIMULATED = """
