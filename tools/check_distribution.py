@@ -1,6 +1,7 @@
 """Build sdist and wheel, install the wheel with each extra into a clean environment, and use what it brings.
 
-usage: python tools/check_distribution.py [EXTRA...]     (from the network, some minutes; all extras by default)
+usage: python tools/check_distribution.py [EXTRA...]     (from the network, some minutes; all extras by default, and
+                                                          then with the oldest versions of what they need)
 
 What the tests cannot see from inside a checkout: files missing in the wheel, or there too much; a package that
 only the development environment has; commands that are not installed; the sentence for a missing extra.
@@ -16,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +73,10 @@ def main(extras: list[str]) -> None:
                 installed = {"": core, "server": server}.get(extra) or Installation(directory, wheel, extra)
                 say(f"[{extra or 'core'}]")
                 (CHECKS[extra] if extra else check_core)(installed, uri)
+            if not extras and sys.version_info[:2] == OLDEST_PYTHON:
+                say(f"[{OLDEST} in their oldest versions]")
+                old = Installation(directory, wheel, OLDEST, pins=oldest_versions(OLDEST))
+                check_oldest(old, uri, directory)
     say("the distribution is what it promises")
 
 
@@ -157,15 +163,30 @@ def check_wheel(wheel: Path) -> None:
 
 # ---- install and use
 
+OLDEST = "arrow,cli,compression,metrics,server,uvloop"
+"""Without Spark, which `make spark-versions` checks."""
+OLDEST_PYTHON = (3, 11)
+"""Old packages have no wheels for newer ones."""
+
+
+def oldest_versions(extras: str) -> list[str]:
+    """The lower bound of each requirement, as a version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [project["optional-dependencies"][extra] for extra in extras.split(",")]
+    wanted = {each for requirements in (project["dependencies"], *named) for each in requirements}
+    return sorted(each.replace(">=", "==") for each in wanted if "[" not in each)
+
 
 class Installation:
-    """The wheel with one extra in an environment of its own."""
+    """The wheel with one extra, or several, in an environment of its own."""
 
-    def __init__(self, directory: Path, wheel: Path, extra: str) -> None:
+    def __init__(self, directory: Path, wheel: Path, extra: str, *, pins: list[str] | None = None) -> None:
         self._bin = directory / f"with-{extra or 'nothing'}" / "bin"
         run(sys.executable, "-m", "venv", self._bin.parent)
         requirement = f"{wheel}[{extra}]" if extra else str(wheel)
-        self.python("-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement)
+        self.python(
+            "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement, *(pins or ())
+        )
 
     def python(self, *arguments: str | Path, fails: bool = False) -> str:
         return run(self._bin / "python", "-P", *arguments, fails=fails)
@@ -273,6 +294,23 @@ def check_all(everything: Installation, uri: str) -> None:
     began = time.monotonic()
     everything.command("dlog", "demo", "--no-spark")
     say(f"  dlog demo --no-spark took {time.monotonic() - began:.0f} s")
+
+
+def check_oldest(old: Installation, uri: str, directory: Path) -> None:
+    """Each package in the version that pyproject.toml names. Newer ones of what these need may not suit them."""
+    for each in ("dlog", "bookie"):
+        old.command(each, "--help")
+    old.command("dlog", "read", "--help")
+    old.command("dlog", "create", "old", "--metadata", uri)
+    expect("old" in old.command("dlog", "ls", "--metadata", uri), "dlog ls does not name the log")
+    expect(old.python("-c", APPEND, uri, "old") == "b'from the wheel'", "the append is not there")
+    expect(old.python("-c", ZSTD, uri).endswith("10000"), "a compressed append was not read back")
+    expect("from the wheel" in old.python("-c", ARROW, uri), "the table has not the one message")
+    old.python("-c", "import ledger.metadata.zookeeper.store, bookie_server.monitoring.serving")
+    with old.cluster(directory / "old-cluster") as bookies:
+        expect(
+            old.python("-c", APPEND, bookies, "old") == "b'from the wheel'", "its own bookies do not serve"
+        )
 
 
 CHECKS: dict[str, Callable[[Installation, str], None]] = {
