@@ -23,23 +23,41 @@ from dlog.testing.failures.failure_report import report_of, summary_of
 from dlog.testing.failures.saved_run import read_saved_run, saved_run_text
 from dlog.testing.failures.shrinking import shrink
 from dlog.testing.swarm.drawing import make_plan
-from dlog.testing.swarm.plan import PROFILES, Plan
+from dlog.testing.swarm.plan import (
+    BEYOND,
+    BEYOND_SCENES,
+    LATER_BEYOND,
+    PROFILES,
+    SCENES,
+    SLEEPING_WRITER,
+    UNREADABLE,
+    WITHIN,
+    Plan,
+)
 from dlog.testing.swarm.run import Report, run_plan
 
 _PROGRESS_EVERY = 50
 """Seeds between two lines of progress."""
+_FAULTS = {*WITHIN, UNREADABLE, *LATER_BEYOND, *BEYOND, SLEEPING_WRITER, *SCENES, *BEYOND_SCENES}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 if every check passed, 1 if one failed."""
+    """Exit code: 0 if every check passed, 1 if one failed; 2, by SystemExit, for wrong arguments."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    try:  # here: in a process of its own nothing would report it
+        _overrides(given.set)
+    except ValueError as error:
+        parser.error(f"argument --set: {error}")
     if given.seeds is not None:
         if given.shrink:
             parser.error("--shrink needs one plan: use --seed or --kept")
         return _run_seeds(given)
     if given.kept is not None:
-        plan, again = read_saved_run(given.kept.read_text("utf-8")).plan, ["--kept", str(given.kept)]
+        try:
+            plan, again = read_saved_run(given.kept.read_text("utf-8")).plan, ["--kept", str(given.kept)]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            parser.error(f"argument --kept: {given.kept} is not the file of a run: {error}")
     else:
         plan, again = _plan(given.seed, given), _which(given.seed, given.profile, given.set)
     if given.shrink:
@@ -98,7 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--runs", type=int, default=400, help="with --shrink: maximum number of runs")
     parser.add_argument("--profile", choices=PROFILES, default="chaos", help="kind of plan to draw")
-    parser.add_argument("-j", "--processes", type=int, default=1, help="number of seeds to run in parallel")
+    parser.add_argument(
+        "-j", "--processes", type=_process_count, default=1, help="number of seeds to run in parallel"
+    )
     parser.add_argument(
         "--timeline",
         type=int,
@@ -123,7 +143,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _seed_range(text: str) -> range:
     first, _, last = text.partition("..")
-    return range(int(first), int(last or first) + 1)
+    try:
+        seeds = range(int(first), int(last or first) + 1)
+    except ValueError:
+        seeds = range(0)
+    if not seeds:  # as if all of them had passed
+        raise argparse.ArgumentTypeError(f"{text!r} has no seeds: write A..B, with A not above B")
+    return seeds
+
+
+def _process_count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: at least 1")
+    return int(text)
 
 
 def _run_all(seeds: Iterable[int], given: argparse.Namespace) -> Iterator[Report]:
@@ -144,19 +176,28 @@ def _plan(seed: int, given: argparse.Namespace) -> Plan:
 
 
 def _overrides(given: list[str]) -> dict[str, Any]:
+    """ValueError: a plan does not have this."""
     defaults = {each.name: each.default for each in fields(Plan)}
     found: dict[str, Any] = {}
     for text in given:
         name, _, value = text.partition("=")
         if name not in defaults or name == "actions":
-            raise SystemExit(f"--set: a plan has no field {name!r}; its fields are {', '.join(defaults)}")
+            raise ValueError(f"a plan has no field {name!r}; its fields are {', '.join(defaults)}")
         default = defaults[name]
         if isinstance(default, bool):
             found[name] = value.lower() in ("1", "true", "yes", "on")
         elif isinstance(default, tuple):
             found[name] = tuple(each for each in value.split(",") if each)
+            if name == "faults" and (unknown := {*found[name]} - _FAULTS):
+                raise ValueError(
+                    f"no fault is named {min(unknown)!r}; there are {', '.join(sorted(_FAULTS))}"
+                )
         else:
-            found[name] = type(default)(value) if isinstance(default, int | float | str) else int(value)
+            kind = type(default) if isinstance(default, int | float | str) else int
+            try:
+                found[name] = kind(value)
+            except ValueError:
+                raise ValueError(f"{name} takes a number, got {value!r}") from None
     return found
 
 
