@@ -38,7 +38,8 @@ from dlog.testing.metadata.changes import describe_change
 from dlog.testing.metadata.server import SimulatedMetadata
 from dlog.testing.metadata.timing import MetadataTiming
 from dlog.testing.network.network import Network
-from ledger.arguments import require_fields
+from ledger.arguments import require_fields, require_type
+from ledger.errors import ConfigurationError
 from ledger.field_docs import with_field_docs
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.transactions.key_value import Node as StoredValue
@@ -93,12 +94,18 @@ class ClusterConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
+        if self.bookies < 0:
+            raise ConfigurationError(f"bookies of ClusterConfig must be 0 or more, got {self.bookies}")
 
 
 class SimulatedCluster:
-    """The cluster, and the faults to inject. Bookies are named by number from 0, other processes by name."""
+    """The cluster, and the faults to inject. Bookies are named by number from 0, other processes by name.
+
+    A number that no bookie has, or a name that no process has, is a ConfigurationError.
+    """
 
     def __init__(self, loop: SimulatedLoop, config: ClusterConfig | None = None) -> None:
+        require_type("config", config, ClusterConfig, type(None))
         self.loop = loop
         self.config = config or ClusterConfig()
         self.metadata = SimulatedMetadata(
@@ -198,7 +205,13 @@ class SimulatedCluster:
         return self.metadata.connect(self.loop.node.name, self.environment())
 
     def process(self, name: str) -> Node:
-        """The latest process of this name."""
+        """The latest process of this name.
+
+        Raises:
+            ConfigurationError: none had this name yet.
+        """
+        if name not in (names := [node.name for node in self.loop.nodes()]):
+            raise ConfigurationError(f"there is no process {name!r}: there are {', '.join(names)}")
         return self.loop.node_named(name)
 
     # ---- membership
@@ -213,25 +226,34 @@ class SimulatedCluster:
         """The bookie of this name."""
         return next(bookie for bookie in self.bookies if bookie.name == name)
 
+    def _numbered(self, number: int) -> SimulatedBookie:
+        require_type("the number of a bookie", number, int)
+        if not 0 <= number < len(self.bookies):
+            raise ConfigurationError(
+                f"there is no bookie {number}: there are {len(self.bookies)}, numbered from 0"
+            )
+        return self.bookies[number]
+
     # ---- faults of processes
 
     def start_bookie(self, number: int) -> None:
         """Start a bookie that has died."""
-        self.bookies[number].start()
+        self._numbered(number).start()
 
     def kill_bookie(self, number: int) -> None:
         """Kill the bookie (kill -9). What it has written stays on its disk."""
-        self.bookies[number].kill()
+        self._numbered(number).kill()
 
     def power_cut_bookie(self, number: int) -> None:
         """Cut the power of the bookie's host: what was not synced is lost, in part or completely."""
-        self.bookies[number].power_cut()
+        self._numbered(number).power_cut()
 
     async def restart_bookie(self, number: int) -> None:
         """Kill the bookie if it runs and start it; on return it serves."""
-        self.bookies[number].kill()
-        self.bookies[number].start()
-        await self.bookies[number].wait_until_serving()
+        bookie = self._numbered(number)
+        bookie.kill()
+        bookie.start()
+        await bookie.wait_until_serving()
 
     def kill(self, name: str) -> None:
         """Kill a process started by `run` (kill -9)."""

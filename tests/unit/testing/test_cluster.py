@@ -198,3 +198,25 @@ def test_a_client_of_the_real_machine_does_not_get_into_the_simulation() -> None
             dlog.connect(cluster.uri)
 
     simulate(main)
+
+
+def test_faults_of_bookies_and_processes_that_do_not_exist_are_refused() -> None:
+    """The number -1 meant the last bookie."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        for number in (-1, 3):
+            for fault in (cluster.kill_bookie, cluster.power_cut_bookie, cluster.start_bookie):
+                with pytest.raises(ConfigurationError, match=f"no bookie {number}: there are 3"):
+                    fault(number)
+            with pytest.raises(ConfigurationError, match=f"no bookie {number}"):
+                await cluster.restart_bookie(number)
+        for by_name in (cluster.kill, cluster.pause, cluster.resume):
+            with pytest.raises(ConfigurationError, match="no process 'servic': there are world, bookie-0"):
+                by_name("servic")
+
+    simulate(main)
+    for config in ({}, []):
+        with pytest.raises(ConfigurationError, match="config must be a ClusterConfig"):
+            simulate(main, config=config)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="0 or more, got -1"):
+        ClusterConfig(bookies=-1)
