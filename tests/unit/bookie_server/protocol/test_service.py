@@ -318,7 +318,7 @@ def test_adds_take_of_the_connections_budget_until_the_last_one_is_answered() ->
         runs = [run_for(1, 0), run_for(-1, 0), run_for(2, 0)]
         serve(peer, Adds(runs, 300, StatusEncoder()))
         assert peer.sent == [b"1 adds %d" % Status.EBADREQ]
-        assert peer.unanswered_bytes == 300
+        assert peer.unanswered_bytes == 300 + 3 * WAITING_BYTES
         serve(peer, WriteLacs([lac_of(1, 0)], StatusEncoder()))
         await storage.checkpoint()
         assert peer.sent[1:] == [b"2 adds %d" % Status.EOK, b"1 LACs %d" % Status.EOK]
