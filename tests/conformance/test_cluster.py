@@ -12,7 +12,6 @@ from ledger.errors import (
     MetadataUnavailableError,
     RecordNotFoundError,
 )
-from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import ClusterInUseError
 from ledger.metadata.format.layout import Layout, decode_layout
 from ledger.model import LedgerId
@@ -60,7 +59,7 @@ async def test_of_many_inits_one_succeeds(driver: Driver) -> None:
 @on_loop
 async def test_the_address_reopens_the_same_cluster(driver: Driver) -> None:
     store = await driver.cluster()
-    again = await open_store(store.uri)
+    again = await driver.reopen()
     assert await again.instance_id() == await store.instance_id()
     assert again.uri == store.uri
     await again.close()

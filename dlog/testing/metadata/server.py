@@ -323,7 +323,7 @@ async def _open(uri: MetadataUri, environment: Environment) -> MetadataStore:
     server = _servers.get(uri.rest)
     if server is None:
         raise ConfigurationError(f"no simulated metadata store is named {uri.rest!r}: make one first")
-    if isinstance(environment, SystemEnvironment):  # its clock and randomness are not the seed's
+    if type(environment) is SystemEnvironment:  # its clock and randomness are not the seed's
         raise ConfigurationError(
             "a simulated cluster is reached from its simulation only: use cluster.client(), or connect with "
             "environment=cluster.environment(); a test of the blocking API needs real processes, as dlog_cluster has"

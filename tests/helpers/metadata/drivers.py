@@ -36,6 +36,10 @@ class Driver:
         self._stores.append(store)
         return store
 
+    async def reopen(self) -> MetadataStore:
+        """A handle that the caller closes, from the address alone."""
+        return await open_store(self.uri)
+
     async def cluster(self) -> MetadataStore:
         """A first handle, with a new cluster in the store."""
         store = await self.open()
@@ -62,6 +66,10 @@ class ApartDriver(Driver):
         return self._stores[-1]
 
 
+class _NoSimulation(SystemEnvironment):
+    """For a simulated store by itself, which is refused to clients of the real machine."""
+
+
 class SimulatedDriver(Driver):
     """The simulator's store without faults, on this loop; each handle belongs to a node of its own."""
 
@@ -77,6 +85,9 @@ class SimulatedDriver(Driver):
         node = f"node-{len(self._stores)}"
         self._stores.append(self._server.connect(node, SystemEnvironment()))
         return self._stores[-1]
+
+    async def reopen(self) -> MetadataStore:
+        return await open_store(self.uri, _NoSimulation())
 
 
 class ZooKeeperDriver(Driver):
