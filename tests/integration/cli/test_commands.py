@@ -300,3 +300,12 @@ def test_help_is_quick_to_load(cluster: Standalone) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=Command().environment(), check=True
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("package", "command"), [("dlog", "dlog"), ("bookie_server", "bookie")])
+def test_python_m_runs_the_command_of_a_package(package: str, command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", package, "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"Usage: {command} " in done.stdout
