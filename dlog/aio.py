@@ -51,9 +51,8 @@ never be collected, and warns when the program ends.
 def _watched(connect: Callable[P, Opening[LogClient]]) -> Callable[P, Opening[LogClient]]:
     async def connected(*args: P.args, **kwargs: P.kwargs) -> LogClient:
         client = await connect(*args, **kwargs)
-        if isinstance(
-            client.ledgers.environment, SystemEnvironment
-        ):  # a simulated process closes nothing when killed
+        # A simulated process that is killed closes nothing.
+        if isinstance(client.ledgers.environment, SystemEnvironment):
             _clients.add(client)
         return client
 

@@ -29,7 +29,6 @@ from dlog.testing.swarm.plan import (
     LATER_BEYOND,
     PROFILES,
     SCENES,
-    SLEEPING_WRITER,
     UNREADABLE,
     WITHIN,
     Plan,
@@ -38,7 +37,7 @@ from dlog.testing.swarm.run import Report, run_plan
 
 _PROGRESS_EVERY = 50
 """Seeds between two lines of progress."""
-_FAULTS = {*WITHIN, UNREADABLE, *LATER_BEYOND, *BEYOND, SLEEPING_WRITER, *SCENES, *BEYOND_SCENES}
+_FAULTS = {*WITHIN, UNREADABLE, *LATER_BEYOND, *BEYOND, *SCENES, *BEYOND_SCENES}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -46,13 +46,16 @@ async def relayed(server: ZooKeeperProcess) -> AsyncIterator[Relay]:
         await relay.close()
 
 
+async def opened_by_the_second(first: str, zookeeper: ZooKeeperProcess) -> None:
+    store = await open_store(
+        f"zk://{first};{zookeeper.address}{zookeeper.new_root()}?session_timeout_ms=60000&request_timeout_ms=3000"
+    )
+    await store.close()
+
+
 async def test_a_machine_that_is_down_is_passed(zookeeper: ZooKeeperProcess) -> None:
     with machine_that_is_down() as down:
-        store = await open_store(
-            f"zk://{down};{zookeeper.address}{zookeeper.new_root()}"
-            f"?session_timeout_ms=60000&request_timeout_ms=3000"
-        )
-        await store.close()
+        await opened_by_the_second(down, zookeeper)
 
 
 async def test_a_server_that_takes_connections_and_answers_nothing_is_passed(
@@ -60,11 +63,7 @@ async def test_a_server_that_takes_connections_and_answers_nothing_is_passed(
 ) -> None:
     async with relayed(zookeeper) as relay:
         relay.stall()
-        store = await open_store(
-            f"zk://127.0.0.1:{relay.port};{zookeeper.address}{zookeeper.new_root()}"
-            f"?session_timeout_ms=60000&request_timeout_ms=3000"
-        )
-        await store.close()
+        await opened_by_the_second(f"127.0.0.1:{relay.port}", zookeeper)
 
 
 async def test_a_server_that_falls_silent_is_left_although_requests_keep_coming(

@@ -19,6 +19,7 @@ from kazoo.exceptions import (
     RequestTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
+    SessionClosedRequireSaslError,
     SessionExpiredError,
     UnimplementedError,
     ZookeeperError,
@@ -35,8 +36,6 @@ from ledger.metadata.zookeeper.address import ZooKeeperAddress
 
 _EXPECTED = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError, UnimplementedError)
 _BROKEN_OFF = (ConnectionLostError, SessionExpiredError)
-_MUST_AUTHENTICATE = -124
-"""SessionClosedRequireSasl, whatever the scheme is that the server requires. kazoo 2.10 has no class for it."""
 _UNDECIDED = (OperationTimeoutError, RequestTimeoutError, RuntimeInconsistency)
 """Answers that do not say whether the change was made."""
 
@@ -54,7 +53,9 @@ class Failures:
             return self._no_access()
         if isinstance(error, AuthFailedError):
             return self.refused()
-        if getattr(error, "code", None) == _MUST_AUTHENTICATE:
+        if isinstance(
+            error, SessionClosedRequireSaslError
+        ):  # whatever the scheme is that the server requires
             return self._must_authenticate()
         if isinstance(error, _BROKEN_OFF):
             return self.unanswered("broke off the connection", is_change=is_change)

@@ -7,7 +7,6 @@ import random
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -293,22 +292,3 @@ def test_a_flood_of_adds_does_not_grow_the_bookie(bookie: BookieProcess) -> None
             assert add_answer(client.frame()).status is Status.EOK
             answered += 1
     assert peak < before + 400 * MIB
-
-
-def test_a_peer_that_fills_the_room_each_time_keeps_no_other_out(bookie: BookieProcess) -> None:
-    """One read takes more of it than there is; it was the first to be read again each time."""
-    count, answered = 80_000, 0
-    flood = b"".join(add(1000 + each, 0, b"new") for each in range(count))
-
-    def receive() -> None:
-        nonlocal answered
-        while answered < count:
-            busy.frame()
-            answered += 1
-
-    with RawClient(bookie.port) as busy, RawClient(bookie.port) as honest, ThreadPoolExecutor(2) as threads:
-        threads.submit(busy.send, flood)
-        received = threads.submit(receive)
-        honest_add_works(honest, 0)
-        assert answered < 60_000, "those that were received before its add, and those of one more read"
-        received.result()

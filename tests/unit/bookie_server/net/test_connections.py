@@ -47,6 +47,13 @@ async def _hanging_journal(
         await storage.close()
 
 
+async def _until_read(transport: PeerTransport) -> None:
+    """Until its connection is read; then nothing else has run since."""
+    async with asyncio.timeout(20):
+        while not transport.reading:  # noqa: ASYNC110 - it reports no event
+            await asyncio.sleep(0)
+
+
 def _adds(first: int) -> bytes:
     return b"".join(add(_LEDGER, first + each, bytes(4000)) for each in range(50))
 
@@ -121,13 +128,59 @@ def test_a_peer_that_comes_while_there_is_no_room_is_served_later(
             assert not its_transport.reading
             assert host.service.ledger(_LEDGER + 1) is None
             gate.set()
-            async with asyncio.timeout(20):
-                while not its_transport.reading:  # noqa: ASYNC110 - it reports no event
-                    await asyncio.sleep(0.01)
+            await _until_read(its_transport)
             if not reads_all_the_same:
                 feed(other, its_transport, request)
             await settled(other)
             assert len(its_transport.sent) == 1
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_filled_the_room_is_read_after_the_others(tmp_path: Path) -> None:
+    """A turn of the loop later: else the busiest one is read first each time, and fills it again."""
+
+    async def main() -> None:
+        async with _hanging_journal(tmp_path) as (host, gate):
+            busy, its_transport = host.make(), PeerTransport()
+            busy.connection_made(its_transport)
+            other, transport = host.make(), PeerTransport()
+            other.connection_made(transport)
+            feed(busy, its_transport, _adds(0) + _adds(50))
+            assert (its_transport.reading, transport.reading) == (False, False)
+            gate.set()
+            await _until_read(transport)
+            assert not its_transport.reading
+            feed(other, transport, add(_LEDGER + 1, 0))
+            await settled(other)
+            assert len(transport.sent) == 1
+            await _until_read(its_transport)
+
+    asyncio.run(main())
+
+
+def test_peers_that_fill_the_room_take_turns(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _hanging_journal(tmp_path) as (host, gate):
+            one, its_transport = host.make(), PeerTransport()
+            one.connection_made(its_transport)
+            other, transport = host.make(), PeerTransport()
+            other.connection_made(transport)
+            third, third_transport = host.make(), PeerTransport()
+            third.connection_made(third_transport)
+            feed(one, its_transport, _adds(0) + _adds(50))
+            gate.set()
+            await _until_read(transport)
+            gate.clear()
+            host.service.storage._journal_worker.submit(gate.wait, lambda *_: None)
+            feed(other, transport, _adds(100) + _adds(150))
+            await asyncio.sleep(0)
+            reading = [each.reading for each in (its_transport, transport, third_transport)]
+            assert reading == [False, False, False], "there is no room again"
+            gate.set()
+            await _until_read(its_transport)
+            assert not transport.reading, "and now it is the turn of the first one"
+            await _until_read(transport)
 
     asyncio.run(main())
 
