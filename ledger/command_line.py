@@ -122,6 +122,20 @@ def _terminable() -> Iterator[_Ending]:
             signal.signal(each, handler)
 
 
+def version_option(program: str) -> Any:
+    """The option `--version`: print the program's name and the version of the package that it belongs to, and exit."""
+
+    def shown(requested: bool) -> None:
+        if requested:
+            from importlib.metadata import version
+
+            # Flushed here, where an output that cannot be written ends in a sentence.
+            print(f"{program} {version('dlog-bookkeeper')}", flush=True)
+            raise typer.Exit
+
+    return typer.Option("--version", callback=shown, is_eager=True, help="Show the version and exit.")
+
+
 def stop_signals() -> list[signal.Signals]:
     """Signals that end a command. `nohup` has SIGHUP ignored: so it stays."""
     hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]

@@ -31,7 +31,7 @@ from bookie_server.tools.options import (
 )
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
-from ledger.command_line import Boundary
+from ledger.command_line import Boundary, version_option
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Boundary,
     name="bookie",
-    help="Storage server of dlog. Stores ledger entries durably and speaks Apache BookKeeper's protocol.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -76,6 +75,11 @@ ConfigOption = Annotated[
         "--config", help="TOML file with these settings and others; options override it.", metavar="FILE"
     ),
 ]
+
+
+@app.callback()
+def options(version: Annotated[bool, version_option("bookie")] = False) -> None:
+    """Storage server of dlog. Stores ledger entries durably and speaks Apache BookKeeper's protocol."""
 
 
 @app.command()

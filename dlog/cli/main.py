@@ -13,12 +13,11 @@ import typer
 
 from dlog.cli import append, cursors, demo, inspect, live, logs, properties, read, retention, standalone
 from dlog.cli.export import verb as export
-from ledger.command_line import Boundary
+from ledger.command_line import Boundary, version_option
 
 app = typer.Typer(
     cls=Boundary,
     name="dlog",
-    help="Append to, read and manage replicated logs. To try it: `dlog demo`; for a local cluster: `dlog standalone`.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # rich help doubles the start-up time
@@ -26,21 +25,8 @@ app = typer.Typer(
 )
 
 
-def _version(requested: bool) -> None:
-    if requested:
-        from importlib.metadata import version
-
-        # Flushed here, where an output that cannot be written ends in a sentence.
-        print(f"dlog {version('dlog-bookkeeper')}", flush=True)
-        raise typer.Exit
-
-
 @app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
+def options(version: Annotated[bool, version_option("dlog")] = False) -> None:
     """Append to, read and manage replicated logs. To try it: `dlog demo`; for a local cluster: `dlog standalone`."""
 
 

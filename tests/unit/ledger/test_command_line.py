@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def test_a_sentence_has_no_control_characters(capsys: pytest.CaptureFixture[str]
     """Errors name the owner of a log as it calls itself."""
     say("dlog", "log orders was taken over by \x1b]0;title\x07\n\x9b2J é")
     assert capsys.readouterr().err == (r"dlog: log orders was taken over by \x1b]0;title\x07 \x9b2J é" + "\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "app"), [("dlog", dlog.cli.main.app), ("bookie", bookie_server.tools.cli.app)]
+)
+def test_the_version_is_that_of_the_package(program: str, app: typer.Typer) -> None:
+    shown = CliRunner().invoke(app, ["--version"])
+    assert (shown.exit_code, shown.output) == (0, f"{program} {version('dlog-bookkeeper')}\n")
 
 
 @pytest.mark.parametrize("app", [dlog.cli.main.app, bookie_server.tools.cli.app], ids=["dlog", "bookie"])
