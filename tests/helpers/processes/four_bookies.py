@@ -78,8 +78,9 @@ class FourBookies:
 
         return asyncio.run(main())
 
-    def kill_member(self, ledger_id: LedgerId) -> BookieId:
-        """One of the ledger's bookies, for good; its id."""
-        bookie_id = self.metadata(ledger_id).last_fragment.ensemble[0]
+    def kill_member(self, *ledgers: LedgerId) -> BookieId:
+        """A bookie that each of the ledgers has, for good; its id. Any two ledgers have one in common."""
+        first, *others = [self.metadata(each).last_fragment.ensemble for each in ledgers]
+        bookie_id = next(each for each in first if all(each in ensemble for ensemble in others))
         next(each for each in self.bookies if bookie_id.endswith(f":{each.port}")).kill()
         return bookie_id
