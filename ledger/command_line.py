@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import select
 import signal
@@ -76,9 +77,6 @@ def _reported(program: str, ending: _Ending) -> Iterator[None]:
         _exit(program, str(error), exit_code_of(error))
     except DoneInPart as error:
         _exit(program, str(error), FAILED)
-    except typer.BadParameter as error:
-        error.message = _wrong_value(error)
-        raise
     except KeyboardInterrupt:
         _exit(program, ending.sentence, ending.code)
     except BrokenPipeError as error:
@@ -136,6 +134,13 @@ def version_option(program: str) -> Any:
     return typer.Option("--version", callback=shown, is_eager=True, help="Show the version and exit.")
 
 
+def not_nan(value: float | None) -> float | None:
+    """Callback of an option with limits: no comparison finds NaN outside them, and typer before 0.29 only compares."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter(f"{value} is no number.")
+    return value
+
+
 def stop_signals() -> list[signal.Signals]:
     """Signals that end a command. `nohup` has SIGHUP ignored: so it stays."""
     hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
@@ -170,16 +175,6 @@ def _exit(program: str, sentence: str, code: int) -> NoReturn:
     _flush_output()
     say(program, sentence)
     raise typer.Exit(code) from None
-
-
-def _wrong_value(error: typer.BadParameter) -> str:
-    """The message with the value in it. Newer releases of typer pass on that of Pydantic, which is about "input"."""
-    reasons = getattr(error.__cause__, "errors", None)
-    if reasons is None:
-        return error.message
-    value = f"{reasons()[0]['input']!r:.80}"
-    message = error.message.removeprefix("Value error, ").replace("Input should", f"{value} should", 1)
-    return message if value in message else f"{value}: {message}"
 
 
 def _sentence(error: OSError) -> str:

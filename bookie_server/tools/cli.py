@@ -31,7 +31,7 @@ from bookie_server.tools.options import (
 )
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
-from ledger.command_line import Boundary, version_option
+from ledger.command_line import Boundary, not_nan, version_option
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -391,7 +391,12 @@ def compact(
     ledger_dir: LedgersOption = None,
     threshold: Annotated[
         float,
-        typer.Option(help="Compact files of which a smaller part than this is live.", min=0.0, max=1.0),
+        typer.Option(
+            help="Compact files of which a smaller part than this is live.",
+            min=0.0,
+            max=1.0,
+            callback=not_nan,
+        ),
     ] = 0.8,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the files that would be compacted.")

@@ -33,7 +33,7 @@ from dlog.cli.input.source import chunks_of, opened_input, progress
 from dlog.cli.options import KeyDelimiter, LogName, Metadata, Namespace, connect, delimiter_bytes
 from dlog.errors import MessageTooLargeError
 from dlog.model import check_log_name
-from ledger.command_line import DoneInPart, say
+from ledger.command_line import DoneInPart, not_nan, say
 from ledger.errors import ConfigurationError, LogStoreError, OutcomeUnknownError
 from ledger.model import LedgerId
 from ledger.printing import counted
@@ -57,6 +57,7 @@ WaitForOwner = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
+        callback=not_nan,
         help="Ask the current writer to hand the log over, and fence it only after this time.",
     ),
 ]

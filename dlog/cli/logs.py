@@ -8,7 +8,7 @@ import typer
 
 from dlog.cli.live import watch_info
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
-from ledger.command_line import FAILED, confirmed, say
+from ledger.command_line import FAILED, confirmed, not_nan, say
 from ledger.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ def gc(
         typer.Option(
             metavar="SECONDS",
             min=0,
+            callback=not_nan,
             help="Keep orphaned ledgers younger than this: a writer may be about to list them.",
         ),
     ] = 600.0,

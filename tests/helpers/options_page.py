@@ -202,10 +202,9 @@ def options_of(command: Any) -> Iterator[tuple[str, str, str]]:
 def _metavar(parameter: Any) -> str:
     if parameter.metavar:
         return str(parameter.metavar)
-    kind = parameter.type_descriptor.annotation
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "\\|".join(str(each.value) for each in kind)
-    return "TEXT" if kind is str else "N"
+    if choices := getattr(parameter.type, "choices", ()):
+        return "\\|".join(getattr(each, "value", each) for each in choices)
+    return "N" if parameter.type.name.startswith(("int", "float")) else "TEXT"
 
 
 def _shown(parameter: Any) -> str:

@@ -22,6 +22,7 @@ from bookie_server.tools.options import (
     OutputOption,
     storage_of,
 )
+from ledger.command_line import not_nan
 
 if TYPE_CHECKING:
     from ledger.printing import Row
@@ -33,6 +34,7 @@ GraceOption = Annotated[
     typer.Option(
         help="Seconds that the writer of an open ledger may take to replace the bookie itself; then it is fenced.",
         min=0.0,
+        callback=not_nan,
     ),
 ]
 RateOption = Annotated[
@@ -82,6 +84,7 @@ def autorecovery(
             help="Seconds that the writer of an open ledger may take to replace a lost bookie itself; then it is "
             "fenced (default: 30).",
             min=0.0,
+            callback=not_nan,
         ),
     ] = None,
     rate: Annotated[

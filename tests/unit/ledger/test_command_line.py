@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
 
@@ -71,8 +70,7 @@ def test_a_wrong_value_is_named_with_its_option(app: typer.Typer) -> None:
     tried = 0
     for name, command in commands_of(app):
         for parameter in command.params:
-            kind = parameter.type_descriptor.annotation
-            if not (kind in (int, float) or (isinstance(kind, type) and issubclass(kind, Enum))):
+            if not parameter.type.name.startswith(("int", "float", "choice")):
                 continue
             is_argument = parameter.param_type_name == "argument"
             needed = [
@@ -87,7 +85,6 @@ def test_a_wrong_value_is_named_with_its_option(app: typer.Typer) -> None:
             assert ("LEDGER" if is_argument else parameter.opts[0]) in message and "'nope!'" in message, (
                 message
             )
-            assert "Value error" not in message and "Input" not in message, message
             tried += 1
     assert tried > 15
 
@@ -97,3 +94,19 @@ def test_a_value_out_of_range_is_named_with_its_limit() -> None:
     assert run.exit_code == 2
     assert "Invalid value for '--bookies': " in run.stderr
     assert "65" in run.stderr and "64" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "arguments"),
+    [
+        (dlog.cli.main.app, "gc --age"),
+        (dlog.cli.main.app, "append orders --wait-for-owner"),
+        (bookie_server.tools.cli.app, "compact --data bookie --threshold"),
+        (bookie_server.tools.cli.app, "recover 127.0.0.1:3181 --grace"),
+        (bookie_server.tools.cli.app, "autorecovery --grace"),
+    ],
+)
+def test_nan_is_outside_all_limits(app: typer.Typer, arguments: str) -> None:
+    run = CliRunner().invoke(app, [*arguments.split(), "nan"], env={"DLOG_METADATA": "memory://"})
+    assert run.exit_code == 2
+    assert f"Invalid value for '{arguments.split()[-1]}': nan" in run.stderr

@@ -119,7 +119,7 @@ class SwarmCanceller:
         return True
 
     def _is_expected(self, task: asyncio.Task[Any]) -> bool:
-        """This one; and the client's own that marks what a bookie missed, and tries again as long as the store is away."""
+        """This one; and the client's own, which marks what bookies missed and tries again while the store is away."""
         marks = getattr(task.get_coro(), "__qualname__", "").startswith(f"{MissedCopies.__name__}.")
         return task is asyncio.current_task() or (marks and bool(self._client.ledgers.missed_copies.unmarked))
 
