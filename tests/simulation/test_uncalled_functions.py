@@ -16,8 +16,6 @@ from dlog.testing.swarm.plan import Plan
 from dlog.testing.swarm.run import run_plan
 from tests.helpers.coverage.functions import called_by, defined
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
 LISTED = tomllib.loads(Path(__file__).with_name("uncalled.toml").read_text("utf-8"))
 SOMETIMES = LISTED["rare"]["functions"] + [name for group in LISTED["seldom"] for name in group["functions"]]
 RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
@@ -70,12 +68,16 @@ def matching(patterns: Iterable[str], names: Iterable[str]) -> set[str]:
     return exact | {name for name in known if any(fnmatchcase(name, pattern) for pattern in globs)}
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
 def test_each_function_is_called_or_listed_with_a_reason(called: frozenset[str]) -> None:
     assert not unlisted(called), (
         "no run calls these: reach them with a fault or a workload, or list them in uncalled.toml"
     )
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
 def test_no_function_is_called_that_is_listed_as_never_called(called: frozenset[str]) -> None:
     never = [pattern for group in LISTED["never"] for pattern in group["functions"]]
     assert not matching(never, defined() & called), "remove them from uncalled.toml"

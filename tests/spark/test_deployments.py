@@ -162,6 +162,7 @@ def test_spark_submit_finds_the_installed_wheel(logs: Cluster, wheel: Path, with
     logs.check(submit(logs, without_dlog))
 
 
+@pytest.mark.nightly
 def test_py_files_are_enough_for_batches_and_not_for_reading_streams(
     logs: Cluster, wheel: Path, without_dlog: Path
 ) -> None:

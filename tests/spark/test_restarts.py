@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "zookeeper"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("zookeeper", marks=pytest.mark.nightly)])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """A cluster whose bookies may be killed."""
     metadata = None

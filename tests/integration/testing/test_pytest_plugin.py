@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -100,29 +101,33 @@ def test_a_simulated_test_runs_once_a_seed_and_a_failure_shows_what_happened(tmp
 
 
 def test_a_mark_that_has_no_effect_is_refused(tmp_path: Path) -> None:
-    source = """
-import pytest
-from dlog.testing import ClusterConfig
-
-@pytest.mark.dlog{given}
-{test}
-"""
-    simulated = "async def test_it(simulated_cluster): pass"
-    for given, test, sentence in (
+    simulated = "async def test_{number}(simulated_cluster): pass"
+    wrong = (
         ("(20)", simulated, "takes its settings by name, as in @pytest.mark.dlog(seeds=20)"),
         ("(seeds=2, bookie=5)", simulated, "has no 'bookie': use seeds, bookies, config"),
-        ("(bookie=5)", "def test_it(dlog_cluster): pass", "has no 'bookie': use seeds, bookies, config"),
+        (
+            "(bookie=5)",
+            "def test_{number}(dlog_cluster): pass",
+            "has no 'bookie': use seeds, bookies, config",
+        ),
         ("(bookies=5, config=ClusterConfig(racks=2))", simulated, "set ClusterConfig(bookies=5)"),
         ("(config={})", simulated, "takes a dlog.testing.ClusterConfig as config, got {}"),
         ("(seeds=0)", simulated, "their number, at least 1, or a list of them, got 0"),
         ("(seeds=[])", simulated, "or a list of them, got []"),
         ("(seeds='20')", simulated, "or a list of them, got '20'"),
         ("(seeds=2.5)", simulated, "or a list of them, got 2.5"),
-        ("(seeds=5)", "def test_it(dlog_cluster): pass", "seeds and config are of simulated_cluster"),
-    ):
-        done = run_tests(tmp_path, source.format(given=given, test=test))
-        assert sentence in done.stdout, done.stdout
-        assert "1 error" in done.stdout and "passed" not in done.stdout
+        ("(seeds=5)", "def test_{number}(dlog_cluster): pass", "seeds and config are of simulated_cluster"),
+    )
+    imports = "import pytest\nfrom dlog.testing import ClusterConfig\n"
+    for number, (given, test, _) in enumerate(wrong):
+        source = f"{imports}\n@pytest.mark.dlog{given}\n{test.format(number=number)}\n"
+        (tmp_path / f"test_{number}.py").write_text(source)
+    done = run_tests(tmp_path, "", "--continue-on-collection-errors")
+    _, *named = re.split(r"^_+ ERROR .*\b(test_\d+)\b.* _+$", done.stdout, flags=re.MULTILINE)
+    reports = dict(zip(named[::2], named[1::2], strict=True))
+    for number, (_, _, sentence) in enumerate(wrong):
+        assert sentence in reports[f"test_{number}"], done.stdout
+    assert f"{len(wrong)} errors" in done.stdout and "passed" not in done.stdout
 
 
 def test_a_seed_may_be_chosen_and_its_messages_shown(tmp_path: Path) -> None:
