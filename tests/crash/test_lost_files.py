@@ -1,4 +1,4 @@
-"""Files of a formatted bookie that are missing or in the wrong directory, every combination of them.
+"""Files of a formatted bookie that are missing or in the wrong directory, one or several of them.
 
 It starts with every acknowledged entry and fence, or it refuses and names the directory. Where an entry log is
 missing, its entries are answered as unknown: nothing that was acknowledged is ever denied.
