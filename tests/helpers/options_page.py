@@ -203,7 +203,7 @@ def _metavar(parameter: Any) -> str:
     if parameter.metavar:
         return str(parameter.metavar)
     if choices := getattr(parameter.type, "choices", ()):
-        return "\\|".join(getattr(each, "value", each) for each in choices)
+        return "\\|".join(choices)
     return "N" if parameter.type.name.startswith(("int", "float")) else "TEXT"
 
 

@@ -263,10 +263,11 @@ def test_a_closed_pipe_is_not_an_error(place: Place, program: str, name: str, nu
 
 @pytest.mark.parametrize(
     ("program", "arguments"),
-    [
-        (program, arguments)
+    [(program, [option]) for program in APPS for option in ("--help", "--version")]
+    + [
+        pytest.param(program, [name, "--help"], marks=pytest.mark.nightly)
         for program in APPS
-        for arguments in [["--help"], ["--version"], [min(names(program)), "--help"]]
+        for name in sorted(names(program))
     ],
 )
 def test_nor_is_it_for_help(program: str, arguments: list[str]) -> None:

@@ -19,6 +19,7 @@ from dlog.local.embedded import Standalone
 from dlog.local.signalling import pause_process
 from ledger.errors import RecordNotFoundError
 from ledger.metadata.drivers import open_store
+from ledger.printing import counted
 from tests.helpers.processes.bookie import eventually
 from tests.helpers.processes.command import Command
 
@@ -80,20 +81,17 @@ def test_append_that_waits_for_bookies(tmp_path: Path, number: signal.Signals) -
                 process.send_signal(number)
                 # A reader sees a message as soon as one bookie knows that it is confirmed, its writer once two do: then
                 # the first is acknowledged, and the second perhaps not yet.
-                waiting = process.stderr.readline().decode()
-                assert waiting in (
-                    "dlog: waiting for the outcome of 1 message; Ctrl-C again: stop without it\n",
-                    "dlog: waiting for the outcome of 2 messages; Ctrl-C again: stop without it\n",
-                )
-                count = 1 if "1 message;" in waiting else 2
+                wait = "dlog: waiting for the outcome of %s; Ctrl-C again: stop without it\n"
+                expected = {wait % counted(each, "message"): each for each in (1, 2)}
+                unanswered = expected[process.stderr.readline().decode()]
                 with pytest.raises(subprocess.TimeoutExpired):
                     process.wait(timeout=2)
                 process.send_signal(number)
                 _, err = process.communicate(timeout=30)
                 # A machine that is slow to come here has a warning that the append has waited for 5 s.
                 said, last = (line for line in err.decode().splitlines() if "has waited" not in line)
-                assert ("2 messages acknowledged", "1 message acknowledged")[count - 1] in said
-                assert f"{count} more may or may not have been appended" in said
+                assert f"{counted(3 - unanswered, 'message')} acknowledged" in said
+                assert f"{unanswered} more may or may not have been appended" in said
                 assert (process.returncode, last) == (CODES[number], WORDS[number])
             finally:
                 process.kill()

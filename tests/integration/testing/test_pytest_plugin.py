@@ -102,21 +102,18 @@ def test_a_simulated_test_runs_once_a_seed_and_a_failure_shows_what_happened(tmp
 
 def test_a_mark_that_has_no_effect_is_refused(tmp_path: Path) -> None:
     simulated = "async def test_{number}(simulated_cluster): pass"
+    real = "def test_{number}(dlog_cluster): pass"
     wrong = (
         ("(20)", simulated, "takes its settings by name, as in @pytest.mark.dlog(seeds=20)"),
         ("(seeds=2, bookie=5)", simulated, "has no 'bookie': use seeds, bookies, config"),
-        (
-            "(bookie=5)",
-            "def test_{number}(dlog_cluster): pass",
-            "has no 'bookie': use seeds, bookies, config",
-        ),
+        ("(bookie=5)", real, "has no 'bookie': use seeds, bookies, config"),
         ("(bookies=5, config=ClusterConfig(racks=2))", simulated, "set ClusterConfig(bookies=5)"),
         ("(config={})", simulated, "takes a dlog.testing.ClusterConfig as config, got {}"),
         ("(seeds=0)", simulated, "their number, at least 1, or a list of them, got 0"),
         ("(seeds=[])", simulated, "or a list of them, got []"),
         ("(seeds='20')", simulated, "or a list of them, got '20'"),
         ("(seeds=2.5)", simulated, "or a list of them, got 2.5"),
-        ("(seeds=5)", "def test_{number}(dlog_cluster): pass", "seeds and config are of simulated_cluster"),
+        ("(seeds=5)", real, "seeds and config are of simulated_cluster"),
     )
     imports = "import pytest\nfrom dlog.testing import ClusterConfig\n"
     for number, (given, test, _) in enumerate(wrong):

@@ -11,8 +11,8 @@ from dlog.client import LogClient
 from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.processes.cancellers import Appended
 from dlog.testing.swarm.run import Report, run_plan
+from ledger.metadata.transactions.repair_store import KeyValueRepair
 from ledger.model import BookieId, LedgerId
-from ledger.writing.missed_copies import MissedCopies
 
 ONE: dict[str, Any] = {"cancellers": 1, "chaos_s": 16.0, "writers": 1, "readers": 1, "other_log": False}
 
@@ -51,19 +51,20 @@ def test_a_writer_that_outlives_a_cancelled_open_is_found(monkeypatch: pytest.Mo
 
 
 def test_a_mark_that_waits_for_the_store_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, reported = LogClient.describe, []
+    """Also while it is under way: here it hangs."""
+    honest, marked = LogClient.describe, []
 
     async def describe(self: LogClient, log: str) -> Any:
-        reported.append(log)
         self.ledgers.missed_copies.report(LedgerId(1), BookieId("127.0.0.1:1"))
         return await honest(self, log)
 
-    async def mark(self: MissedCopies, ledger_id: LedgerId) -> bool:
-        return False
+    async def mark(*_: object) -> None:
+        marked.append(True)
+        await asyncio.sleep(3600)
 
     monkeypatch.setattr(LogClient, "describe", describe)
-    monkeypatch.setattr(MissedCopies, "_mark", mark)
-    assert (played(1, "calm").findings, bool(reported)) == ([], True)
+    monkeypatch.setattr(KeyValueRepair, "mark", mark)
+    assert (played(1, "calm").findings, bool(marked)) == ([], True)
 
 
 def appended() -> Appended:
