@@ -21,7 +21,7 @@ from ledger.errors import (
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
 )
-from ledger.metadata.store import MetadataStore, OnLost, OnRenewed, Registration
+from ledger.metadata.store import MetadataStore, NewestLedger, OnLost, OnRenewed, Registration
 from ledger.model import BookieInfo
 
 logger = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ RETRY_S = 1.0
 
 
 async def register(
-    store: MetadataStore, info: BookieInfo, patience_s: float, newest_ledger: int | None = None
+    store: MetadataStore, info: BookieInfo, patience_s: float, newest_ledger: NewestLedger | None = None
 ) -> Registration:
     """Register the bookie, retrying for `patience_s` seconds. On return clients can see it.
 
-    `newest_ledger`: the highest id of what it stores or has stored.
+    `newest_ledger`: of what it stores or has stored.
 
     An attempt whose response was lost is no obstacle: its registration names the session of `store`, and the next
     attempt replaces it.

@@ -56,8 +56,8 @@ from bookie_server.storage.storage_paths import StoragePaths
 from ledger.environment import Environment
 from ledger.errors import LogStoreError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.format.cookie import Cookie
-from ledger.metadata.store import MetadataStore
-from ledger.model import DURABLE_DELETIONS, NETWORK_LOCATION, BookieId, BookieInfo
+from ledger.metadata.store import MetadataStore, NewestLedger
+from ledger.model import DURABLE_DELETIONS, LEDGER_ID_MAX, NETWORK_LOCATION, BookieId, BookieInfo
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -356,10 +356,20 @@ class BookieServer:
             await worker.close()
 
 
-def _newest_ledger(storage: LedgerStorage) -> int | None:
+def _newest_ledger(storage: LedgerStorage) -> NewestLedger:
+    """As of now. The index is read again only for a limit below the highest id."""
+    newest = _newest_up_to(storage, LEDGER_ID_MAX)
+
+    def up_to(limit: int) -> int | None:
+        return newest if newest is None or newest <= limit else _newest_up_to(storage, limit)
+
+    return up_to
+
+
+def _newest_up_to(storage: LedgerStorage, limit: int) -> int | None:
     """None also where the index is damaged, which keeps no bookie from serving what it can read."""
     try:
-        return storage.newest_ledger()
+        return storage.newest_ledger(limit)
     except StorageError:
         return None
 

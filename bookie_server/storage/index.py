@@ -208,9 +208,9 @@ class Index:
             if not _state_fields(value)[0] & _DELETED:
                 yield _STATE_KEY.unpack(key)[1]
 
-    def newest_ledger(self) -> int | None:
-        """The highest id of a ledger, deleted or not."""
-        found = self._store.floor(_STATE_KEY.pack(b"S", 2**64 - 1), _STATE_KEY.pack(b"S", 0))
+    def newest_ledger(self, limit: int) -> int | None:
+        """The highest id of a ledger up to `limit`, deleted or not."""
+        found = self._store.floor(_STATE_KEY.pack(b"S", limit), _STATE_KEY.pack(b"S", 0))
         return None if found is None else int(_STATE_KEY.unpack(found[0])[1])
 
     def state_records(self, first: int = 0) -> Iterator[tuple[bytes, bytes]]:

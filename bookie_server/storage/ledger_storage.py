@@ -223,13 +223,13 @@ class LedgerStorage(StorageReads):
         """
         return self._states.ledger_ids()
 
-    def newest_ledger(self) -> int | None:
-        """The highest id of a ledger that is or was here, deleted or not.
+    def newest_ledger(self, limit: int) -> int | None:
+        """The highest id, up to `limit`, of a ledger that is or was here, deleted or not.
 
         Raises:
             StorageError: the index cannot be read.
         """
-        return self._states.newest()
+        return self._states.newest(limit)
 
     async def list_ledgers(self) -> list[int]:
         """As `ledger_ids`, with a scan in a worker."""

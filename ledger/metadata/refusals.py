@@ -18,7 +18,7 @@ from ledger.model import LEDGER_ID_MAX, LedgerMetadata
 
 AHEAD_MAX = 2**40
 """A bookie with an id that is more above those given out has it from a client that drew none: ids must not run out by
-that."""
+that, nor may it hide the highest id that was drawn."""
 OLDER_THAN_BOOKIE = (
     "ledger %d was stored by a bookie that registers, and its id was never given out, as if the metadata were restored "
     "from an older backup: ledger ids continue above it"

@@ -28,6 +28,8 @@ from ledger.model import BookieId, BookieInfo, BookieSet, LedgerId, LedgerMetada
 
 OnLost = Callable[[LogStoreError], None]
 OnRenewed = Callable[[], Awaitable[None]]
+NewestLedger = Callable[[int], int | None]
+"""The highest id, up to a given one, of a ledger that a bookie has stored; None for none. Called on the loop."""
 
 
 def ignore_loss(error: LogStoreError) -> None:
@@ -170,11 +172,13 @@ class MetadataStore(Protocol):
 
     # ---- bookies
 
-    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
+    async def register_bookie(
+        self, info: BookieInfo, *, newest_ledger: NewestLedger | None = None
+    ) -> Registration:
         """Make the bookie visible. A registration made earlier through this handle is replaced.
 
-        `newest_ledger`: the highest id of a ledger that it has stored. Ids given out from now on are above it, which
-        they are already unless the store's data is that of an older backup.
+        Ids given out from now on are above those of the ledgers that it has stored, which they are already unless the
+        store's data is that of an older backup. Ids so high that the store cannot have given them out do not count.
 
         Raises:
             AlreadyExistsError: another live process holds the same id.

@@ -62,15 +62,26 @@ async def test_ids_survive_reopening_format_and_nuke(driver: Driver) -> None:
 async def test_ids_continue_above_what_a_bookie_has_stored(driver: Driver) -> None:
     """As after a restore of an older backup: the ids given out since then are not given out again."""
     store, other = await driver.cluster(), await driver.open()
+
+    async def register(*stored: int) -> None:
+        def newest(limit: int) -> int | None:
+            return max((each for each in stored if each <= limit), default=None)
+
+        await store.register_bookie(bookie(B1), newest_ledger=newest)
+
     first = await store.new_ledger_id()
-    await store.register_bookie(bookie(B1), newest_ledger=first + 30)
+    await register(first + 30)
     assert await other.new_ledger_id() == first + 31
-    await store.register_bookie(bookie(B1), newest_ledger=first + 2030 * 2)
+    await register(first + 2030 * 2)
     far = await other.new_ledger_id()
     assert far > first + 2030 * 2
     for unchanged in (first + 30, 2**50):  # below those given out, and above any that can have been
-        await store.register_bookie(bookie(B1), newest_ledger=unchanged)
-    assert far < await other.new_ledger_id() < far + 4
+        await register(unchanged)
+    last = await other.new_ledger_id()
+    assert far < last < far + 4
+    # What a client stored under an id that it has not drawn hides no other one.
+    await register(last + 30, 2**50, 2**63 - 1)
+    assert last + 30 < await other.new_ledger_id() < last + 34
 
 
 @on_loop

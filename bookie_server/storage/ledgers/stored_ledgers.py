@@ -92,10 +92,14 @@ class StoredLedgers:
         """Ascending ids of ledgers that are here and not deleted. Scans the index where it is called. StorageError."""
         return self._with_unstored(list(self._index.ledger_ids()), self._unstored())
 
-    def newest(self) -> int | None:
-        """The highest id of a ledger that is or was here. Reads the index where it is called. StorageError."""
-        stored = self._index.newest_ledger()
-        return max((*self._unstored(), *(() if stored is None else (stored,))), default=None)
+    def newest(self, limit: int) -> int | None:
+        """The highest id, up to `limit`, of a ledger that is or was here. Reads the index where it is called.
+
+        StorageError.
+        """
+        stored = self._index.newest_ledger(limit)
+        unstored = (each for each in self._unstored() if each <= limit)
+        return max((*unstored, *(() if stored is None else (stored,))), default=None)
 
     async def list_ledgers(self, worker: DiskWorker) -> list[int]:
         """As `ledger_ids`, but the scan runs in the storage's worker, between two checkpoints."""

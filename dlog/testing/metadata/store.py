@@ -20,6 +20,7 @@ from ledger.errors import AlreadyExistsError, LogStoreError
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_value
 from ledger.metadata.store import (
+    NewestLedger,
     OnLost,
     OnRenewed,
     Registration,
@@ -55,15 +56,17 @@ class SimulatedStore(KeyValueStore):
 
     # ---- presence
 
-    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
+    async def register_bookie(
+        self, info: BookieInfo, *, newest_ledger: NewestLedger | None = None
+    ) -> Registration:
         registration = KeyValueRegistration(self._write_in_order, info, self._session.name)
         await registration.open(info.read_only, newest_ledger)
         kept = KeptRegistration(registration, read_only=info.read_only)
         self._registrations.append(kept)
         return kept
 
-    async def _write_in_order(self, job: Job[None]) -> None:
-        await self._session.write_in_order(partial(self._in_cluster, job))
+    async def _write_in_order(self, job: Job[_T]) -> _T:
+        return await self._session.write_in_order(partial(self._in_cluster, job))
 
     def _register_again(self) -> None:
         for kept in self._registrations:

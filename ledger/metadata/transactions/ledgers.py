@@ -30,13 +30,23 @@ def new_id(tx: Transaction) -> int:
     return ledger_id
 
 
+def reach(tx: Transaction) -> int:
+    """The highest id that may have been given out, also if this store is an older backup. Never raises."""
+    node = tx.get(LAST_ID_KEY)
+    last = 0 if node is None else whole_number(node.value, LEDGER_ID_MAX - 1)
+    return LEDGER_ID_MAX if last is None else min(last + AHEAD_MAX, LEDGER_ID_MAX - 1)
+
+
 def pass_by(tx: Transaction, ledger_id: int) -> bool:
-    """Give out only ids above this one from now on; whether that changes anything. Never raises."""
+    """Give out only ids above this one, which is within `reach`, from now on; whether that changes anything.
+
+    Never raises.
+    """
     node = tx.get(LAST_ID_KEY)
     if node is None:
-        return ledger_id <= AHEAD_MAX and tx.create(LAST_ID_KEY, b"%d" % ledger_id)
+        return tx.create(LAST_ID_KEY, b"%d" % ledger_id)
     last = whole_number(node.value, LEDGER_ID_MAX - 1)
-    if last is None or not last < ledger_id <= min(last + AHEAD_MAX, LEDGER_ID_MAX - 1):
+    if last is None or ledger_id <= last:
         return False
     return tx.update(LAST_ID_KEY, b"%d" % ledger_id, node.version)
 

@@ -14,6 +14,7 @@ from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import OLDER_THAN_BOOKIE, checked_ledger_id, intact_ledger, stored_ledger
 from ledger.metadata.repair_store import RepairStore
 from ledger.metadata.store import (
+    NewestLedger,
     OnLost,
     OnRenewed,
     Registration,
@@ -144,7 +145,9 @@ class KeyValueStore:
 
     # ---- bookies
 
-    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
+    async def register_bookie(
+        self, info: BookieInfo, *, newest_ledger: NewestLedger | None = None
+    ) -> Registration:
         registration = KeyValueRegistration(self._write, info, await self._backend.session())
         await registration.open(info.read_only, newest_ledger)
         return registration
@@ -206,7 +209,9 @@ class KeyValueStore:
 class KeyValueRegistration:
     """A registered bookie; its node names the session of the handle that made it."""
 
-    def __init__(self, write: Callable[[Job[None]], Awaitable[None]], info: BookieInfo, session: str) -> None:
+    def __init__(
+        self, write: Callable[[Job[int | None]], Awaitable[int | None]], info: BookieInfo, session: str
+    ) -> None:
         self.on_lost: OnLost = ignore_loss
         self.on_renewed: OnRenewed = ignore_renewal
         self._write = write
@@ -214,19 +219,26 @@ class KeyValueRegistration:
         self._data = published(info)
         self._session = session
 
-    async def open(self, read_only: bool, newest_ledger: int | None) -> None:
+    async def open(self, read_only: bool, newest_ledger: NewestLedger | None) -> None:
         """The first registration."""
-        await self._write(partial(self._register, read_only=read_only, newest_ledger=newest_ledger))
+        limit: int | None = LEDGER_ID_MAX
+        while limit is not None:
+            newest = None if newest_ledger is None else newest_ledger(limit)
+            limit = await self._write(partial(self._register, read_only=read_only, newest_ledger=newest))
 
     async def set_read_only(self, read_only: bool) -> None:
         await self._write(partial(self._register, read_only=read_only))
 
-    def _register(self, tx: Transaction, read_only: bool, newest_ledger: int | None = None) -> None:
+    def _register(self, tx: Transaction, read_only: bool, newest_ledger: int | None = None) -> int | None:
+        """None: done. Otherwise nothing is done yet: up to which id the newest ledger is asked for."""
+        if newest_ledger is not None and newest_ledger > (reach := ledgers.reach(tx)):
+            return reach
         bookies.register(
             tx, bookie_id=self._bookie_id, data=self._data, session=self._session, read_only=read_only
         )
         if newest_ledger is not None and ledgers.pass_by(tx, newest_ledger):
             _log.warning(OLDER_THAN_BOOKIE, newest_ledger)
+        return None
 
     async def close(self) -> None:
         await self._write(partial(bookies.withdraw, bookie_id=self._bookie_id, session=self._session))

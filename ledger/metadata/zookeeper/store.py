@@ -15,7 +15,7 @@ from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
 from ledger.metadata.refusals import checked_ledger_id, intact_ledger, no_cluster, stored_ledger
 from ledger.metadata.repair_store import RepairStore
-from ledger.metadata.store import Registration, Unwatch, Watch
+from ledger.metadata.store import NewestLedger, Registration, Unwatch, Watch
 from ledger.metadata.uri import MetadataUri
 from ledger.metadata.zookeeper.address import ZooKeeperAddress, parse_address
 from ledger.metadata.zookeeper.bookie_list import BookieList
@@ -173,7 +173,9 @@ class ZooKeeperStore:
 
     # ---- bookies
 
-    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
+    async def register_bookie(
+        self, info: BookieInfo, *, newest_ledger: NewestLedger | None = None
+    ) -> Registration:
         registration = ZooKeeperRegistration(self._session, self._watches, self._paths, self._cluster, info)
         replaced = self._registrations.get(info.bookie_id)
         try:

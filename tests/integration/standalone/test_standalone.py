@@ -19,6 +19,9 @@ import dlog
 from dlog.errors import StandaloneError
 from dlog.local import supervisor
 from ledger.errors import ConfigurationError, MetadataUnavailableError, NotEnoughBookiesError
+from ledger.wire.status import Status
+from tests.helpers.bookie.entries import add, add_answer
+from tests.helpers.bookie.raw_client import RawClient
 from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
@@ -56,7 +59,12 @@ def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
         assert (found[0].id, found[0].key, found[0].headers) == (first, b"42", ((b"source", b"web"),))
 
 
-def test_nothing_acknowledged_is_lost_after_metadata_were_restored_from_a_backup(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "stray", [None, 2**62], ids=["", "and a client has stored an entry of a ledger of its own"]
+)
+def test_nothing_acknowledged_is_lost_after_metadata_were_restored_from_a_backup(
+    tmp_path: Path, stray: int | None
+) -> None:
     """Bookies hold entries of ledgers that the backup does not have: what is appended now must not get their ids."""
     metadata, backup = tmp_path / "meta.db", tmp_path / "backup.db"
 
@@ -70,6 +78,9 @@ def test_nothing_acknowledged_is_lost_after_metadata_were_restored_from_a_backup
             connection.execute(f"VACUUM INTO '{backup}'")
         append(client, b"later", b"later")
         append(client, b"later")
+        for bookie in cluster.bookies if stray else []:
+            with RawClient(int(bookie.bookie_id.rpartition(":")[2])) as client_of_its_own:
+                assert add_answer(client_of_its_own.ask(add(stray, 0))).status is Status.EOK
     Path(f"{metadata}-journal").unlink()
     shutil.copy(backup, metadata)
     with dlog.standalone(tmp_path, bookies=3) as cluster, dlog.connect(cluster.uri) as client:

@@ -222,6 +222,21 @@ async def test_a_layout_without_long_ids_reports_that_ids_are_used_up(place: Pla
     await store.close()
 
 
+@pytest.mark.parametrize("layout", ["flat", "legacyhierarchical"])
+async def test_a_ledger_id_that_no_client_drew_uses_up_no_short_ids(place: Place, layout: str) -> None:
+    """A bookie has it from a client that draws none; short ids would have to be drawn up to it."""
+    store = await place.cluster(layout)
+    first = await store.new_ledger_id()
+    stored = (first + 30, 2**31 - 2, 2**33, 2**62)
+
+    def newest(limit: int) -> int:
+        return max(each for each in stored if each <= limit)
+
+    await store.register_bookie(bookie(B1), newest_ledger=newest)
+    assert first + 30 < await store.new_ledger_id() < first + 34
+    await store.close()
+
+
 # ---- values
 
 

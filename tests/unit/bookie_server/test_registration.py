@@ -12,7 +12,7 @@ from bookie_server.registration import RETRY_S, Presence, register
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
-from ledger.metadata.store import Registration, ignore_loss, ignore_renewal
+from ledger.metadata.store import NewestLedger, Registration, ignore_loss, ignore_renewal
 from ledger.metadata.transactions.store import KeyValueStore
 from ledger.model import BookieId, BookieInfo
 from tests.helpers.simulation.disk import run
@@ -29,7 +29,9 @@ class TroubledStore:
         )
         self.troubles = list(troubles)
 
-    async def register_bookie(self, info: BookieInfo, *, newest_ledger: int | None = None) -> Registration:
+    async def register_bookie(
+        self, info: BookieInfo, *, newest_ledger: NewestLedger | None = None
+    ) -> Registration:
         trouble = self.troubles.pop(0) if self.troubles else None
         if isinstance(trouble, MetadataUnavailableError):
             raise trouble

@@ -21,15 +21,18 @@ from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError, Metad
 from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.ledger_paths import SHORT_ID_END
 from ledger.metadata.refusals import AHEAD_MAX, OLDER_THAN_BOOKIE
+from ledger.metadata.store import NewestLedger
 from ledger.metadata.zookeeper.cluster import create_quietly
 from ledger.metadata.zookeeper.ledgers.id_floor import HIGH_BITS_MAX, WITH_LONG_IDS
 from ledger.metadata.zookeeper.paths import ID_PREFIX, Paths, high_bits_of
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
-from ledger.model import LedgerId
+from ledger.model import LEDGER_ID_MAX, LedgerId
 
 _HIGH_BITS_KEPT = 3
 _WASTED_MAX = 2_000
 """Ids drawn to come to a later one, which takes a second or two; from there on the next high bits are counted."""
+_SHORT_AHEAD_MAX = 2**20
+"""As AHEAD_MAX where ids are short: each id up to the later one must be drawn, and is lost."""
 _AT_ONCE = 128
 
 _log = logging.getLogger(__name__)
@@ -63,15 +66,21 @@ class LedgerIds:
                 f"no ledger id could be drawn at {self._session.uri}: ZooKeeper's answer was lost; try again"
             ) from error
 
-    async def pass_by(self, layout: LayoutType, ledger_id: int) -> None:
-        """Have only ids above this one given out from now on, which takes a draw only if the ledger does not exist."""
-        with suppress(ConfigurationError):  # the layout has no such id, or none that is left
-            if await self._session.exists(self._paths.ledger(layout, ledger_id)) is not None:
+    async def pass_by(self, layout: LayoutType, newest: NewestLedger) -> None:
+        """Have only ids above those of this bookie given out from now on, which takes a draw only if its newest ledger
+        does not exist.
+        """
+        is_long = layout in WITH_LONG_IDS
+        ledger_id = newest(await self._reach() if is_long else SHORT_ID_END - 1)
+        if ledger_id is None or await self._session.exists(self._paths.ledger(layout, ledger_id)) is not None:
+            return
+        with suppress(ConfigurationError):  # no id is left
+            drawn = await self._waste(layout)
+            ledger_id = newest(drawn + (AHEAD_MAX if is_long else _SHORT_AHEAD_MAX))
+            if ledger_id is None or ledger_id <= drawn:
                 return
-            missing = ledger_id - await self._waste(layout)
-            if not 0 < missing <= AHEAD_MAX:
-                return
-            if missing > _WASTED_MAX and layout in WITH_LONG_IDS:
+            missing = ledger_id - drawn
+            if missing > _WASTED_MAX and is_long:
                 await create_quietly(self._session, self._paths.long_ids)
                 await self._create_counter(self._paths.high_bits((ledger_id >> 32) + 1))
             else:
@@ -79,6 +88,14 @@ class LedgerIds:
                     draws = min(_AT_ONCE, missing - first)
                     await asyncio.gather(*(self._waste(layout) for _ in range(draws)))
             _log.warning(OLDER_THAN_BOOKIE, ledger_id)
+
+    async def _reach(self) -> int:
+        """The highest id that may have been given out, without a draw; somewhat more."""
+        try:
+            known = await self._known_high_bits()
+        except NoNodeError:
+            known = []
+        return min(((max(known, default=0) + 1) << 32) + AHEAD_MAX, LEDGER_ID_MAX)
 
     async def _waste(self, layout: LayoutType) -> LedgerId:
         ledger_id, node = await self.draw(layout)
