@@ -99,15 +99,7 @@ def _parts(
     reserve = Reserve(disk, paths.reserve, config.reserve_bytes)
     recovery = Recovery(index, logs, states, cache)
     files = recovery.open_journal(disk, paths, config, environment, mark, reserve)
-    if config.single_write_bytes_min:
-        files.allow_blocks()
-        if index.allow_segments():
-            logger.info(
-                "index %s and its journal get version 2, which earlier releases refuse: entries are written once from "
-                "single_write_bytes_min = %d on",
-                paths.index,
-                config.single_write_bytes_min,
-            )
+    _allow_segments(config, paths, index, files, replayed=bool(recovery.segment_ends))
     logs.close()
     state_log = StateLog(disk, paths, index, end, recovery.segment_ends)
     _settle(disk, paths, index, states, state_log, mark, damaged=recovery.damaged)
@@ -133,6 +125,21 @@ def _parts(
         deleted,
         missing,
     )
+
+
+def _allow_segments(
+    config: StorageConfig, paths: StoragePaths, index: Index, files: JournalFiles, *, replayed: bool
+) -> None:
+    """`replayed`: an earlier start has written entries once, and was killed before the index led to them."""
+    if config.single_write_bytes_min:
+        files.allow_blocks()
+        why = f"entries are written once from single_write_bytes_min = {config.single_write_bytes_min} on"
+    else:
+        why = "entries were written once before this start"
+    if (config.single_write_bytes_min or replayed) and index.allow_segments():
+        logger.info(
+            "index %s and its journal get version 2, which earlier releases refuse: %s", paths.index, why
+        )
 
 
 def _settle(

@@ -12,9 +12,9 @@ from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import StorageError
 from bookie_server.journal.record import FILE_HEADER_BYTES, VERSION, decode_file_header
 from bookie_server.storage.entry_logs.scan import Damage, FoundBlock
-from bookie_server.storage.index import Interval
+from bookie_server.storage.index import Index, Interval
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.segments.places import journal_file_id, segment_id
+from bookie_server.storage.segments.places import is_segment, journal_file_id, segment_id
 from bookie_server.storage.segments.scan import scan_segment
 from bookie_server.storage.write_cache import WriteCache
 from tests.helpers.bookie.storage import (
@@ -184,6 +184,34 @@ def test_the_setting_may_change_at_every_start(tmp_path: Path) -> None:
             await storage.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("bytes_min_before", [0, 1], ids=["an index of version 1", "no index yet"])
+def test_earlier_releases_are_refused_if_only_the_start_that_was_killed_wrote_entries_once(
+    tmp_path: Path, bytes_min_before: int
+) -> None:
+    """They would remove the journal file, the only place of these entries."""
+
+    async def main() -> None:
+        if not bytes_min_before:
+            storage = await open_storage(tmp_path / "first", single_write_bytes_min=0)
+            await add_large(storage, 4, range(1))
+            await storage.close()
+        storage = await open_storage(tmp_path / "first", **ONCE)
+        await add_large(storage, 5, range(3))
+        killed = copy_as_after_kill(tmp_path / "first", tmp_path / "killed")
+        await storage.close()
+        storage = await open_storage(killed, single_write_bytes_min=0)
+        await storage.checkpoint()
+        assert await large_ids(storage, 5, 9) == [0, 1, 2]
+        await storage.close()
+
+    asyncio.run(main())
+    index = Index(SystemDisk().open_key_values(tmp_path / "killed" / "ledgers" / "index"))
+    index.log_end()
+    assert any(is_segment(interval.log_id) for _, interval in index.all_intervals())
+    assert not index.allow_segments(), "it had version 1"
+    index.close()
 
 
 def test_damage_in_a_block_is_an_error_and_not_absence(tmp_path: Path) -> None:
