@@ -116,7 +116,8 @@ class CompactionRun:
 
     @property
     def _is_full(self) -> bool:
-        return self._offset >= self._bytes_max or self._moved >= _MOVED_MAX
+        """Never before anything is moved, or runs would follow one another that move nothing."""
+        return self._moved > 0 and (self._offset >= self._bytes_max or self._moved >= _MOVED_MAX)
 
     def _copy_ledger(self, ledger_id: int, ledger: _Ledger) -> Iterator[int]:
         """In pieces; intervals that follow one another come together into as few blocks as possible."""

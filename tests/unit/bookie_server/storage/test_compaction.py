@@ -175,6 +175,22 @@ def test_a_second_compaction_has_nothing_to_do(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_compaction_ends_also_if_an_entry_log_has_no_space_for_a_block(tmp_path: Path) -> None:
+    """Each run fills a log with what it moves first, and gets to every ledger of a file in the end."""
+
+    async def main() -> None:
+        storage = await with_garbage(tmp_path, deleted=(0, 1, 3), entry_log_bytes_max=1)
+        async with asyncio.timeout(60):
+            done = await storage.compact(COMPACTED_BELOW)
+        assert (done.refusal, done.files_removed > 0) == ("", True)
+        assert select(await storage.space(), COMPACTED_BELOW, 2**40, 2**40).files == []
+        for ledger_id in (2, 4):
+            assert await found_ids(storage, ledger_id, COUNT) == list(range(COUNT))
+        await storage.close()
+
+    asyncio.run(main())
+
+
 def test_checkpoints_during_a_compaction_go_into_another_entry_log(
     tmp_path: Path, both_storages: None
 ) -> None:
