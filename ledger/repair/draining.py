@@ -124,8 +124,17 @@ class Draining:
             # chosen it for a new ledger.
             await self._require_no_writes()
             ledger_ids = await self._dependent()
+        await self._clear_marks()
         self._leave_damaged(done)
         return done
+
+    async def _clear_marks(self) -> None:
+        """Remove marks of the bookie that ask for nothing any more, also those that an interrupted run has left."""
+        await self._ledgers.missed_copies.settle()  # recoveries of open ledgers have marked them for it
+        async for mark in self._ledgers.store.repair.marks():
+            if set(mark.missing) == {self._bookie_id} and self._only in (None, mark.ledger_id):
+                with suppress(MetadataFormatError):  # it may name the bookie
+                    await self._locked.clear_void_mark(mark.ledger_id, self._scope.drained)
 
     def _leave_damaged(self, done: Drained) -> None:
         done.unreadable = len(self._damaged)

@@ -146,22 +146,35 @@ class LockedRepair:
         """
 
         async def work(lock: RepairLock, slot: _Slot) -> LedgerOutcome:
-            mark = await self._mark_of(ledger_id)  # before the look at the ledger, as above
             outcome = await self._with_grace(ledger_id, scope, slot, goes_on=_always)
-            if outcome.complete and mark is not None and scope.drained.issuperset(mark.value.missing):
-                # One that was made in the meantime is left to the workers.
-                with suppress(MetadataVersionError, LockLostError):
-                    await lock.clear_mark(mark.version)
+            await self._clear_void(lock, scope.drained)
             return outcome
 
         return await self._under_lock(ledger_id, work)
 
-    async def _mark_of(self, ledger_id: LedgerId) -> Versioned[UnderReplicated] | None:
+    async def clear_void_mark(self, ledger_id: LedgerId, bookie_ids: Collection[BookieId]) -> None:
+        """Remove the ledger's mark if it names none but these bookies and the ledger none of them: it asks for nothing.
+
+        Nothing is done while another worker has the ledger.
+        """
+
+        async def work(lock: RepairLock, slot: _Slot) -> None:
+            await self._clear_void(lock, bookie_ids)
+
+        await self._under_lock(ledger_id, work)
+
+    async def _clear_void(self, lock: RepairLock, bookie_ids: Collection[BookieId]) -> None:
         try:
-            mark = await self._ledgers.store.repair.read_mark(ledger_id)
+            # Before the metadata: one that is made later, for a bookie that was taken back, is not cleared.
+            mark = await self._ledgers.store.repair.read_mark(lock.ledger_id)
         except RecordNotFoundError:
-            return None
-        return mark if mark.value.missing else None
+            return
+        # A damaged mark names none, and may mean any.
+        if not mark.value.missing or not set(mark.value.missing).issubset(bookie_ids):
+            return
+        if (await self._members(lock.ledger_id)).isdisjoint(bookie_ids):
+            with suppress(MetadataVersionError, LockLostError):
+                await lock.clear_mark(mark.version)
 
     async def look(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome:
         async with _Slot(self._slots):

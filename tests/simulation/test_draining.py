@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -32,6 +33,7 @@ def test_a_ledger_with_damaged_metadata_is_left_and_the_others_are_copied(verb: 
             whole, damaged = await written(ledgers), await written(ledgers)
             lost = await lose_one(cluster, ledgers, whole)
             damage_metadata(ledgers, damaged)
+            await ledgers.store.repair.mark(damaged, [lost], 5)
             repair = RepairClient(ledgers, QUICK)
             drained = await (repair.recover(lost) if verb == "recover" else repair.decommission(lost))
             assert not await names(ledgers, whole, lost)
@@ -92,6 +94,32 @@ def test_a_mark_that_names_the_drained_bookie_alone_is_removed() -> None:
             assert left == [UnderReplicated(suspected, tuple(sorted((lost, other))), 6)], (
                 "its copies were not read"
             )
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("verb", ["recover", "decommission"])
+def test_no_mark_is_left_that_asks_for_copies_of_the_drained_bookie_alone(verb: str) -> None:
+    """Neither that of its own recovery of an open ledger, nor that of a ledger that an interrupted run has repaired."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, repair = client.ledgers, RepairClient(client.ledgers, QUICK)
+            repaired = await written(ledgers, settle_s=1.0)
+            members = set((await ledgers.store.read_ledger(repaired)).value.members())
+            [bookie] = [each for each in cluster.bookies if each.bookie_id not in members]
+            lost = bookie.bookie_id
+            while lost not in (handle := await ledgers.create(THREE_OF_THREE)).metadata.members():
+                await handle.close()
+            await handle.add(b"first")
+            await asyncio.sleep(1.0)  # until all members have it
+            bookie.lose(host_too=True)
+            await unregistered(ledgers, lost)
+            handle.abandon(LogStoreError("its writer has ended"))
+            await ledgers.store.repair.mark(repaired, [lost], 5)
+            drained = await (repair.recover(lost) if verb == "recover" else repair.decommission(lost))
+            assert (drained.left, drained.entries) == ({}, 1)
+            assert [mark async for mark in ledgers.store.repair.marks()] == []
 
     simulate(main, config=FOUR)
 
