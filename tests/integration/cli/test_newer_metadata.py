@@ -1,4 +1,7 @@
-"""Metadata of a log that a newer release has written: every command refuses it with a sentence and changes nothing."""
+"""Metadata of a log that a newer release has written: every command refuses it with a sentence and changes nothing.
+
+And a log whose record is of another cluster, as Apache's `metaformat` leaves it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 import typer.main
 
 from dlog.cli.main import app
+from dlog.format.log_metadata import decode_record, encode_record
 from dlog.local.embedded import Standalone
 from tests.helpers.processes.command import Command
 
@@ -234,3 +239,23 @@ def test_one_newer_log_does_not_keep_the_others_from_being_shown_and_collected(c
     assert sentence in done.err.splitlines()[-1]
     restore(cluster, key)
     dlog.here("gc", *HERE).must_succeed()
+
+
+def test_gc_that_has_trimmed_a_log_and_meets_one_of_another_cluster_does_not_exit_as_if_nothing_was_done(
+    cluster: Standalone,
+) -> None:
+    dlog = written_log(cluster, "native")
+    dlog("append", "native", *HERE, stdin=b"x\n").must_succeed()
+    dlog.here("retention", "native", "--max-bytes", "1", *HERE).must_succeed()
+    written_log(cluster, "foreign")
+    with closing(database(cluster)) as connection, connection:
+        [(key, value)] = connection.execute(
+            "SELECT key, value FROM nodes WHERE key LIKE '%/newer/foreign/%/record'"
+        ).fetchall()
+        foreign = encode_record(replace(decode_record(value), instance_id="another"))
+        connection.execute("UPDATE nodes SET value = ? WHERE key = ?", (foreign, key))
+    done = dlog.here("gc", *HERE)
+    assert "trimmed native before" in done.out
+    assert (done.code, "belongs to cluster another" in done.err) == (1, True)
+    with closing(database(cluster)) as connection, connection:
+        connection.execute("UPDATE nodes SET value = ? WHERE key = ?", (value, key))
