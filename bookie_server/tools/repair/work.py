@@ -169,6 +169,8 @@ def audit_triggered(metadata: str) -> str:
             await store.repair.set_lost_bookie_delay_s(delay.value)
         if auditor is None or delay is None:
             return "no auditor runs now; it audits when `bookie autorecovery` starts"
+        if not await store.repair.enabled():
+            return f"repair is switched off; auditor {auditor} audits when `bookie repair-settings --enable` ends that"
         return f"auditor {auditor} is asked to audit now"
 
     return with_store(metadata, work)

@@ -116,6 +116,10 @@ def test_an_audit_is_triggered_as_apaches_tools_do(cluster: Cluster) -> None:
         after = await store.repair.lost_bookie_delay_s()
         assert before is not None and after is not None
         assert after.value == 7 and after.version != before.version
+        await store.repair.set_enabled(False)
+        deferred = await asyncio.to_thread(run_bookie, "trigger-audit", "--metadata", cluster.uri)
+        assert deferred.stdout.startswith("repair is switched off; auditor auditor:1 audits when ")
+        await store.repair.set_enabled(True)
         await candidacy.close()
         await store.close()
 
