@@ -165,7 +165,9 @@ class BookieServer:
         collector = GarbageCollector(
             storage, self._store, GarbageCollectorConfig(grace_s=self._config.gc_grace_s)
         )
-        self.garbage = GarbageTask(collector, self._store, instance_id, self._config.gc_interval_s)
+        self.garbage = GarbageTask(
+            collector, self._store, instance_id, self._config.gc_interval_s, on_another_cluster=self._fail
+        )
         self._stack.push_async_callback(self.garbage.close)
         compaction = CompactionTask(storage, self._config.storage)
         self._stack.push_async_callback(compaction.close)

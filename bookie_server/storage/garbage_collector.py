@@ -22,7 +22,7 @@ from bookie_server.disk.durable import until_durable
 from bookie_server.errors import DiskFullError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from ledger.buggify import linger
-from ledger.errors import ConfigurationError, LedgerNotFoundError, LogStoreError
+from ledger.errors import ConfigurationError, LayoutMismatchError, LedgerNotFoundError, LogStoreError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
 
@@ -155,12 +155,19 @@ class GarbageTask:
     """
 
     def __init__(
-        self, collector: GarbageCollector, store: MetadataStore, instance_id: str, interval_s: float
+        self,
+        collector: GarbageCollector,
+        store: MetadataStore,
+        instance_id: str,
+        interval_s: float,
+        on_another_cluster: Callable[[LayoutMismatchError], None],
     ) -> None:
+        """`on_another_cluster`: called once, and nothing is deleted from then on."""
         self._collector = collector
         self._store = store
         self._instance_id = instance_id
         self._interval_s = interval_s
+        self._on_another_cluster = on_another_cluster
         self.passes = self.failed_passes = 0
         """In this process; a failed one ended early, and is repeated."""
         self.ledgers_waiting = 0
@@ -175,15 +182,26 @@ class GarbageTask:
         while True:
             await asyncio.sleep(self._interval_s)
             try:
+                if (reason := await self._not_its_cluster()) is not None:
+                    self._on_another_cluster(reason)
+                    return
                 await self._pass()
             except LogStoreError as error:
                 self.failed_passes += 1
                 logger.warning("garbage collection failed, retrying: %s", error)
 
+    async def _not_its_cluster(self) -> LayoutMismatchError | None:
+        """Why this bookie must not serve here. It would not start again on what the clients of this cluster add."""
+        found = await self._store.instance_id()
+        if found == self._instance_id:
+            return None
+        return LayoutMismatchError(
+            f"the cluster in {self._store.uri} was {self._instance_id} and is {found} now: this bookie does not belong "
+            "to it; start it with the metadata store of its cluster, or, if that was formatted, empty its directories "
+            "with `bookie format --force`"
+        )
+
     async def _pass(self) -> None:
-        if await self._store.instance_id() != self._instance_id:
-            logger.error("%s now has another cluster: nothing is deleted", self._store.uri)
-            return
         done = await self._collector.collect()
         self.passes += 1
         self.ledgers_waiting = done.waiting

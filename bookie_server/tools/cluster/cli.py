@@ -31,7 +31,7 @@ def format_cluster(
         bool,
         typer.Option(
             "--force",
-            help="Format even if bookies are registered: they start again on empty directories only.",
+            help="Format even if bookies are registered: they stop, and start again on empty directories only.",
         ),
     ] = False,
 ) -> None:

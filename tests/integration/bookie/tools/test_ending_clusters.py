@@ -116,8 +116,15 @@ def test_a_cluster_whose_bookies_run_is_formatted_by_force_only(running: BookieP
     refused = run(uri, "format-cluster", "--yes", code=1)
     assert f"1 bookie is registered ({bookie_id}): stop it first" in refused
     assert (instance_id(uri), left(uri)) == (before, (1, 1, 1))
+    running.settings = {"gc_interval_s": 0.5}
+    assert running.terminate() == 0
+    running.start()
     run(uri, "format-cluster", "--yes", "--force")
     assert instance_id(uri) != before and left(uri)[0] == 0
+    # It would not start again on what clients of the new cluster append to it.
+    code, errors = running.wait()
+    assert code == 1 and f"was {before} and is {instance_id(uri)} now" in errors
+    assert listed_bookies(uri) == []
 
 
 def test_formatting_no_cluster_initializes_one_as_apaches_does(empty: str) -> None:

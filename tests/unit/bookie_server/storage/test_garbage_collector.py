@@ -18,7 +18,7 @@ from bookie_server.storage.garbage_collector import (
 from bookie_server.storage.index import state_record
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
-from ledger.errors import LedgerNotFoundError, MetadataUnavailableError
+from ledger.errors import LayoutMismatchError, LedgerNotFoundError, MetadataUnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
 from tests.helpers.bookie.storage import KEY, SINGLE_WRITE, add, found_ids, open_storage
@@ -259,10 +259,12 @@ async def test_the_task_counts_its_passes_and_those_that_ended_early() -> None:
             error = MetadataUnavailableError("no response") if self.passes == 2 else None
             return CollectorPass(waiting=self.passes, error=error)
 
-    collector = Collector()
-    task = GarbageTask(cast(GarbageCollector, collector), cast(MetadataStore, Instance()), "i", 0.0)
+    collector, other = Collector(), list[LayoutMismatchError]()
+    task = GarbageTask(
+        cast(GarbageCollector, collector), cast(MetadataStore, Instance()), "i", 0.0, other.append
+    )
     await collector.is_done.wait()
-    assert (task.passes, task.failed_passes, task.ledgers_waiting) == (3, 1, 3)
+    assert (task.passes, task.failed_passes, task.ledgers_waiting) == (3, 1, 3) and not other
     await task.close()
 
 
