@@ -69,6 +69,7 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
 from ledger.model import LedgerId
+from ledger.tasks import start_task
 
 DEFAULT_NAMESPACE = "default"
 
@@ -211,7 +212,7 @@ class LogClient:
 
     async def _released(self) -> None:
         if self._releasing is None:
-            self._releasing = asyncio.ensure_future(self._release())
+            self._releasing = start_task(self._release())
         try:
             await asyncio.shield(self._releasing)
         except asyncio.CancelledError:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from ledger.tasks import start_task
+
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -23,7 +25,7 @@ async def each(items: Iterable[A], work: Callable[[A], Awaitable[T]]) -> list[T]
         for index, item in numbered:
             results[index] = await work(item)
 
-    tasks = [asyncio.ensure_future(work_on()) for _ in range(min(AT_ONCE, len(waiting)))]
+    tasks = [start_task(work_on()) for _ in range(min(AT_ONCE, len(waiting)))]
     try:
         await asyncio.gather(*tasks)
     finally:

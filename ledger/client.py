@@ -36,6 +36,7 @@ from ledger.placement.placement import Placement
 from ledger.reading.closed_ledgers import Beginning, ClosedLedgers
 from ledger.reading.read_handle import ReadHandle
 from ledger.reading.shared_ledgers import SharedLedger, SharedLedgers
+from ledger.tasks import start_task
 from ledger.transport.pool import ConnectionPool
 from ledger.writing.deferred_handle import DeferredWriteHandle
 from ledger.writing.late_copies import LateCopies
@@ -338,7 +339,7 @@ class LedgerClient:
             runner = RecoveryRunner(
                 ledger_id, metadata, self._context, read_first=read_first, on_marked=on_marked
             )
-            task = asyncio.get_running_loop().create_task(runner.run())
+            task = start_task(runner.run())
             self._recoveries[ledger_id] = task
             task.add_done_callback(lambda done: self._recovered(ledger_id, done))
         await asyncio.wait([task])
@@ -409,7 +410,7 @@ class LedgerClient:
         now = loop.time()
         if self._lookup is None and now >= self._next_lookup_at.get(bookie_id, now):
             self._next_lookup_at[bookie_id] = now + _LOOKUP_INTERVAL_S
-            self._lookup = loop.create_task(self._looked_up())
+            self._lookup = start_task(self._looked_up())
         if self._lookup is not None:
             await asyncio.shield(self._lookup)
 
@@ -425,7 +426,7 @@ class LedgerClient:
         if self._refreshing is not None and not self._refreshing.done():
             self._refresh_again = True
             return
-        self._refreshing = asyncio.get_running_loop().create_task(self._refresh_bookies())
+        self._refreshing = start_task(self._refresh_bookies())
 
     async def _refresh_bookies(self) -> None:
         while True:

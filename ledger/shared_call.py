@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from ledger.errors import LogStoreError
+from ledger.tasks import start_task
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class SharedCall(Generic[T]):
 
     async def __call__(self) -> T:
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._run())
+            self._next = start_task(self._run())
             self._waiting[self._next] = 0
         task = self._next
         self._waiting[task] += 1

@@ -77,7 +77,9 @@ LOWER_LAYERS = {
         "ledger.errors",
         "ledger.environment",
         "ledger.buggify",
+        "ledger.tasks",
     ),
+    "ledger.tasks": (),
     "bookie_server.monitoring.request": (),
     "bookie_server.monitoring.response": ("bookie_server.monitoring.request",),
     "dlog.core": (
@@ -333,6 +335,21 @@ def test_clocks_chance_threads_and_files_have_owners(modules: Modules) -> None:
         if target.partition(".")[0] in SEAM and target != "random.Random"
     ]
     assert wrong == []
+
+
+def test_tasks_in_a_programs_loop_begin_after_the_call_that_makes_them(modules: Modules) -> None:
+    """`ledger/tasks.py` says why. What has a loop of its own is free, and so is `asyncio.gather`, which is awaited."""
+    own_loops = ("dlog.blocking", "dlog.cli", "dlog.demo", "dlog.testing", "ledger.tasks")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.func.attr}"
+        for name, path, tree in modules
+        if within(name, ("ledger", "dlog")) and not within(name, own_loops)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("create_task", "ensure_future")
+    ]
+    assert [each for each in wrong if not each.startswith("ledger/repair/autorecovery.py")] == []
 
 
 def test_tests_import_from_the_tests_only_helpers_and_planted_bugs(modules_of_tests: TestModules) -> None:

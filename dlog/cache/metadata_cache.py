@@ -33,6 +33,7 @@ from ledger.metadata.refusals import checked_ledger_id as require_possible
 from ledger.metadata.store import MetadataStore, Unwatch
 from ledger.model import LedgerId, LedgerMetadata, Versioned
 from ledger.signal import Signal
+from ledger.tasks import start_task
 
 _READS_AT_ONCE = 32
 _PAUSE_S = 0.01
@@ -93,7 +94,7 @@ class MetadataCache:
             namespace=self._namespace,
             bookies=await self._store.bookies(),
         )
-        self._updating = asyncio.get_running_loop().create_task(self._update())
+        self._updating = start_task(self._update())
         self._updating.add_done_callback(lambda _: self._wake())
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ import dlog
 from dlog.errors import StandaloneError
 from dlog.local.signalling import pause_process, send_signal
 from ledger.errors import ConfigurationError
+from ledger.tasks import start_task
 
 _log = logging.getLogger(__name__)
 
@@ -101,9 +102,7 @@ class BookieSupervisor:
         await self._end(signal.SIGTERM)
         self.failed = None
         await self._launch()
-        self._watcher = asyncio.get_running_loop().create_task(
-            self._watch(), name=f"watch bookie {self.number}"
-        )
+        self._watcher = start_task(self._watch(), name=f"watch bookie {self.number}")
 
     async def stop(self) -> None:
         """Send SIGTERM and wait; send SIGKILL only if that does not end it in time."""

@@ -15,6 +15,7 @@ from dlog.model import LogMetadata
 from ledger.errors import LogStoreError
 from ledger.model import Versioned
 from ledger.signal import Signal
+from ledger.tasks import start_task
 
 Found: TypeAlias = tuple[Versioned[LogMetadata], ListWindow]
 """The record, and the part of its list that the reader is in."""
@@ -79,7 +80,7 @@ class RecordNews:
     def _look(self) -> None:
         if self._has_changed and not self._is_reading and self._task is None:
             self._has_changed = False
-            self._task = asyncio.get_running_loop().create_task(self._outcome())
+            self._task = start_task(self._outcome())
             self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Found | LogStoreError]) -> None:

@@ -57,6 +57,7 @@ from ledger.reading.bookie_reads import Entry
 from ledger.reading.closed_ledgers import Beginning
 from ledger.reading.entry_runs import Decoded, EntryRun, run_of
 from ledger.reading.shared_ledgers import SharedLedger
+from ledger.tasks import start_task
 
 _LISTED_FIRST, _LISTED_MAX = 64, 1024
 """Ledgers of the list that are read together: few for a reader of little, more for one that goes on."""
@@ -148,7 +149,7 @@ class Fetcher:
 
     def start(self) -> None:
         self._unwatch = self._logs.watch(self._ref, self._news.changed)
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"dlog reader of {self._ref}")
+        self._task = start_task(self._run(), name=f"dlog reader of {self._ref}")
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ from ledger.client import LedgerClient
 from ledger.errors import LogStoreError
 from ledger.model import LedgerId, Versioned
 from ledger.reading.shared_ledgers import SharedLedger
+from ledger.tasks import start_task
 
 _Outcome = SharedLedger | LogStoreError | None
 
@@ -83,7 +84,7 @@ class NextLedger:
     # ---- in the background
 
     def _start(self, opening: Coroutine[None, None, _Outcome]) -> None:
-        self._task = asyncio.get_running_loop().create_task(opening)
+        self._task = start_task(opening)
 
     async def _find(self, sealed: LedgerId, is_wanted: asyncio.Event) -> _Outcome:
         try:

@@ -39,6 +39,7 @@ from ledger.client import LedgerClient
 from ledger.errors import ConfigurationError
 from ledger.extras import require
 from ledger.reading.bookie_reads import Entry
+from ledger.tasks import start_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,7 +166,7 @@ class Reader:
         """
         self._refuse_if_closed()
         if self._fetcher is None and self._opening is None:
-            self._opening = _Opening(asyncio.ensure_future(self._open()))
+            self._opening = _Opening(start_task(self._open()))
             # The next call raises its error; there may be none.
             self._opening.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         if (opening := self._opening) is None:

@@ -13,6 +13,7 @@ from ledger.client import LedgerClient
 from ledger.errors import CorruptionError, LedgerNotFoundError, NotFoundError, UnavailableError
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
+from ledger.tasks import start_task
 
 NOT_COUNTED = -1
 UNKNOWN_TIME_US = 0
@@ -133,7 +134,7 @@ async def _entry(handle: ReadHandle, entry_id: int) -> tuple[Envelope | None, in
 
 async def _all(works: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """The results in order; the first error cancels the others."""
-    tasks = [asyncio.ensure_future(work) for work in works]
+    tasks = [start_task(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
     finally:

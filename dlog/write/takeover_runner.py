@@ -43,6 +43,7 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.model import LedgerId
+from ledger.tasks import start_task
 
 _STORE_IS_AWAY = (MetadataUnavailableError, MetadataOutcomeUnknownError)
 
@@ -230,7 +231,7 @@ class TakeoverRunner:
         """
         epoch = self._machine.likely_epoch
         if self._fencing and epoch is not None and self._early is None:
-            self._early = asyncio.ensure_future(self._maker.create(epoch))
+            self._early = start_task(self._maker.create(epoch))
 
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ledger.tasks import start_task
+
 
 class TaskScope:
     """The tasks and timers of an owner. `on_fault` gets the error of a task that failed; nothing is swallowed."""
@@ -17,7 +19,7 @@ class TaskScope:
         self._timers: dict[asyncio.TimerHandle, None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        task = start_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._done)
 

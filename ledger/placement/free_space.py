@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ledger.errors import CorruptionError, UnauthorizedError, UnavailableError
 from ledger.model import BookieId, BookieSet
+from ledger.tasks import start_task
 from ledger.transport.pool import ConnectionPool
 from ledger.wire.messages import BookieInfoRequest, BookieInfoResponse, BookieInfoWanted, Operation
 from ledger.wire.status import Status
@@ -28,7 +29,7 @@ class FreeSpace:
     async def start(self) -> None:
         """Ask once, and again every interval until `close`."""
         await self.ask()
-        self._task = asyncio.get_running_loop().create_task(self._keep_asking())
+        self._task = start_task(self._keep_asking())
 
     async def close(self) -> None:
         if self._task is not None:

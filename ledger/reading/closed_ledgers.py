@@ -19,6 +19,7 @@ from ledger.core.distribution import write_set
 from ledger.errors import BookieUnavailableError, DigestMismatchError, LogStoreError, ProtocolError
 from ledger.model import BookieId, EntryId, LedgerId, LedgerMetadata, QuorumSizes, Versioned
 from ledger.reading.bookie_reads import Entry, ask_first, first_entries
+from ledger.tasks import start_task
 from ledger.transport.entry_connection import ReadAnswer
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
@@ -72,7 +73,7 @@ class ClosedLedgers:
         """Begin to read them, in the background."""
         if self._context.config.wire is not WireProtocol.V2:
             return  # version 3 has no batch read
-        task = self._loop.create_task(self._ask(tuple(ledger_ids)))
+        task = start_task(self._ask(tuple(ledger_ids)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._asking.update(dict.fromkeys(ledger_ids, task))

@@ -25,6 +25,7 @@ from ledger.errors import (
 )
 from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata
 from ledger.reading.bookie_reads import read_entry
+from ledger.tasks import start_task
 from ledger.transport.v3_connection import V3Connection
 from ledger.wire.digest import Digester
 from ledger.wire.messages import ReadLacResponse
@@ -197,6 +198,6 @@ def _refused(bookie_id: BookieId, status: Status) -> BookieUnavailableError:
 
 
 def _spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    task = asyncio.get_running_loop().create_task(coroutine)
+    task = start_task(coroutine)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

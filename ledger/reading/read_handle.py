@@ -34,6 +34,7 @@ from ledger.reading.bookie_reads import BookieAnswer, Entry, open_entry, read_ba
 from ledger.reading.lac_reader import LacReader
 from ledger.reading.speculative_read import speculative_read
 from ledger.signal import Signal
+from ledger.tasks import start_task
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.wire.digest import make_digester
@@ -479,6 +480,6 @@ class ReadHandle:
             self._unwatch = None
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(coroutine)
+        task = start_task(coroutine)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task

@@ -19,6 +19,7 @@ from ledger.reading.entry_runs import DecodedBudget, EntryRun, RecentRuns, run_o
 from ledger.reading.read_handle import ReadHandle
 from ledger.shared_call import SharedCall
 from ledger.signal import Signal
+from ledger.tasks import start_task
 
 _LONGER_S = 1.0
 """A shared long poll outlasts those who wait, so that it ends for a reason that concerns them all."""
@@ -178,7 +179,7 @@ class SharedLedger:
         self._waiting[waiter] = (beyond, self._loop.time() + timeout_s)
         if self._poll is None and not waiter.done():
             # What becomes known before the task begins must end it.
-            self._poll = self._loop.create_task(self._follow(self.last_readable))
+            self._poll = start_task(self._follow(self.last_readable))
         timer = self._loop.call_later(timeout_s, _wake, waiter, _TIME_IS_UP)
         outcome = None
         try:
@@ -232,7 +233,7 @@ class SharedLedger:
         if found is None:
             task = self._reads.get(first)
             if task is None:
-                task = self._reads[first] = self._loop.create_task(self._fetch(first, max_entries, max_bytes))
+                task = self._reads[first] = start_task(self._fetch(first, max_entries, max_bytes))
             outcome = await asyncio.shield(task)
             if isinstance(outcome, LogStoreError):
                 raise outcome.copy()

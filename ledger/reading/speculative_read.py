@@ -13,6 +13,7 @@ from ledger.buggify import buggify
 from ledger.core.read import EntryRead, Verdict
 from ledger.model import BookieId
 from ledger.reading.bookie_reads import BookieAnswer
+from ledger.tasks import start_task
 
 
 async def speculative_read(
@@ -29,11 +30,10 @@ async def speculative_read(
     if buggify("client.early-speculation"):
         speculative_s = 0.0
     tasks: dict[asyncio.Task[BookieAnswer], BookieId] = {}
-    loop = asyncio.get_running_loop()
     try:
         while machine.verdict is Verdict.PENDING:
             if (replica := machine.ask_next()) is not None:
-                tasks[loop.create_task(ask(replica))] = replica
+                tasks[start_task(ask(replica))] = replica
             # With every replica asked, only an answer changes anything: each request has a timeout of its own.
             timeout_s = None if replica is None else speculative_s
             await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

@@ -21,6 +21,7 @@ from ledger.repair.core.absences import Absences
 from ledger.repair.ledger_index import all_ledgers
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.repair.placement_check import check_placement
+from ledger.tasks import start_task
 
 _MARKS_AT_ONCE = 64
 """A mark takes some requests one after the other, and there may be a hundred thousand."""
@@ -173,9 +174,9 @@ class Auditor:
         if self._checking is not None and not self._checking.done():
             return
         if is_placement_check_due:
-            self._checking = asyncio.get_running_loop().create_task(self._check_placement())
+            self._checking = start_task(self._check_placement())
         elif is_copy_check_due:
-            self._checking = asyncio.get_running_loop().create_task(self._check_copies())
+            self._checking = start_task(self._check_copies())
 
     async def _check_placement(self) -> None:
         try:

@@ -32,6 +32,7 @@ from ledger.repair.ledger_repair import Scope
 from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.outcome import LedgerOutcome
 from ledger.repair.progress import DrainProgress
+from ledger.tasks import start_task
 
 _log = logging.getLogger(__name__)
 
@@ -211,7 +212,7 @@ class Draining:
                     ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                     for task in ended:
                         task.result()
-                waiting.add(asyncio.get_running_loop().create_task(drain(ledger_id)))
+                waiting.add(start_task(drain(ledger_id)))
             await asyncio.gather(*waiting)
         finally:
             for task in waiting:

@@ -18,6 +18,7 @@ from ledger.repair.config import RepairConfig
 from ledger.repair.locked_repair import LockedRepair
 from ledger.repair.outcome import sentence
 from ledger.repair.progress import WorkerProgress
+from ledger.tasks import start_task
 
 _TASKS_MAX = 256
 """Ledgers in hand, most of which wait for the writers of open ones; more stay marked until there is room."""
@@ -104,7 +105,7 @@ class Worker:
         self._progress.waiting = len(self._pauses)
 
     def _begin(self, ledger_id: LedgerId) -> None:
-        task = asyncio.get_running_loop().create_task(self._repair(ledger_id))
+        task = start_task(self._repair(ledger_id))
         self._tasks[ledger_id] = task
         task.add_done_callback(lambda _: self._ended(ledger_id))
 

@@ -14,6 +14,7 @@ from ledger.buggify import buggify
 from ledger.config import LedgerClientConfig, WireProtocol
 from ledger.errors import BookieUnavailableError
 from ledger.model import BookieId, BookieInfo
+from ledger.tasks import start_task
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
@@ -60,7 +61,7 @@ class ConnectionSet(Generic[C]):
             raise self._ended_error(bookie_id)
         task = self._opening.get(bookie_id)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._connect(bookie_id))
+            task = start_task(self._connect(bookie_id))
             self._opening[bookie_id] = task
             task.add_done_callback(lambda done: self._opened(bookie_id, done))
         # Waited for, not awaited: a cancelled caller must not cancel the attempt that others share, and an

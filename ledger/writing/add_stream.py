@@ -26,6 +26,7 @@ from ledger.core.append import AppendCommand, AppendMachine, ReleaseThrough, Res
 from ledger.errors import BookieUnavailableError, LogStoreError
 from ledger.model import NO_ENTRY, BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.refusal import fenced, unauthorized
+from ledger.tasks import start_task
 from ledger.transport.entry_connection import EntryConnection
 from ledger.wire.status import Status
 from ledger.writing.ensemble_member import EnsembleMember
@@ -289,7 +290,7 @@ class AddStream:
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a short task of this stream; it is cancelled when the stream stops and counts nothing more."""
-        task: asyncio.Task[None] = self._loop.create_task(coroutine)
+        task: asyncio.Task[None] = start_task(coroutine)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task

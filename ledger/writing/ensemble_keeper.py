@@ -32,6 +32,7 @@ from ledger.errors import (
 )
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import BookieId, BookieSet, LedgerId, LedgerMetadata, LedgerState, Versioned
+from ledger.tasks import start_task
 from ledger.transport.probe import responds
 from ledger.writing.add_stream import AddStream
 from ledger.writing.ensemble_member import EnsembleMember
@@ -81,7 +82,7 @@ class EnsembleKeeper:
         if handle.finished() or not self._stream.machine.failed_positions:
             return
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._keep())
+            self._task = start_task(self._keep())
             self._task.add_done_callback(self._ended)
 
     def extend_deadlines(self, pause_s: float) -> None:

@@ -18,6 +18,7 @@ from ledger.environment import Environment
 from ledger.errors import LogStoreError, OutcomeUnknownError, UnavailableError
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, LedgerId
+from ledger.tasks import start_task
 
 _AGAIN_S = 5.0
 """Pause while the metadata store is unavailable."""
@@ -47,7 +48,7 @@ class MissedCopies:
         """The bookie is a member of the ledger, and lacks entries of it."""
         self.unmarked.setdefault(ledger_id, set()).add(bookie_id)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = start_task(self._run())
 
     async def settle(self) -> None:
         """Wait for what is not marked yet: up to 10 s, and no longer than 1 s for a mark. Not after `hurry`."""

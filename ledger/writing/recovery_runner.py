@@ -39,6 +39,7 @@ from ledger.model import NO_ENTRY, BookieId, EntryId, LedgerId, LedgerMetadata, 
 from ledger.reading.bookie_reads import BookieAnswer, Entry, fence_read_entry
 from ledger.reading.speculative_read import speculative_read
 from ledger.refusal import unauthorized
+from ledger.tasks import start_task
 from ledger.wire.digest import make_digester, master_key
 from ledger.wire.status import Answer, Status
 from ledger.writing.write_back import WriteBack
@@ -334,7 +335,7 @@ class RecoveryRunner:
     # ---- tasks and errors
 
     def _start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(coroutine)
+        task = start_task(coroutine)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task

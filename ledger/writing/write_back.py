@@ -18,6 +18,7 @@ from ledger.core.placement import Vacancies, choose_replacements
 from ledger.errors import BookieUnavailableError, LedgerRecoveryError, LogStoreError
 from ledger.model import BookieId, EntryId, Fragment, LedgerId, LedgerMetadata
 from ledger.reading.bookie_reads import Entry
+from ledger.tasks import start_task
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.pool import ConnectionSet
 from ledger.transport.probe import responds
@@ -160,7 +161,7 @@ class WriteBack(AddPolicy):
         if not failed or self._replacing is not None:
             return
         if failed != self._left:
-            self._replacing = asyncio.get_running_loop().create_task(self._replace(failed))
+            self._replacing = start_task(self._replace(failed))
             self._replacing.add_done_callback(self._replaced)
         elif not self._stream.machine.can_confirm:
             self.fail(self._too_few(failed))

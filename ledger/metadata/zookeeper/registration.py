@@ -35,6 +35,7 @@ from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.metadata.zookeeper.session.watches import Watches
 from ledger.model import BookieInfo, check_bookie_id
+from ledger.tasks import start_task
 
 AGAIN_S = 1.0
 """Pause between attempts to register again."""
@@ -97,7 +98,7 @@ class ZooKeeperRegistration:
 
     def _on_connected(self, is_new: bool) -> None:
         if is_new and self._is_wanted and (self._renewal is None or self._renewal.done()):
-            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+            self._renewal = start_task(self._renew())
 
     async def _renew(self) -> None:
         while self._is_wanted:

@@ -1,4 +1,4 @@
-"""A client that is used in a second `asyncio.run`: its connections are of a loop that has ended."""
+"""A client in loops that a program has made otherwise: a second `asyncio.run`, and one with a task factory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import dlog.aio
 from dlog.local.embedded import Standalone
 from ledger.errors import ConfigurationError
+from tests.helpers.eager_tasks import eager_task_factory
 
 pytestmark = pytest.mark.integration
 
@@ -34,3 +35,36 @@ def test_a_client_in_another_loop_is_refused_and_does_not_wait(cluster: Standalo
         client = runner.run(use())
         asyncio.run(use_again(client))
         runner.run(client.close())
+
+
+async def test_two_readers_follow_a_log_where_tasks_begin_when_they_are_made(
+    cluster: Standalone, log: str
+) -> None:
+    """What comes with a long poll is read without waiting: the shared read ended before it was noted, and KeyError
+    ended one of the readers.
+    """
+    asyncio.get_running_loop().set_task_factory(eager_task_factory)
+    payloads = [b"%d" % number for number in range(60)]
+
+    async def follow(client: dlog.aio.LogClient, is_there: asyncio.Event) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        async for message in client.reader(log):
+            is_there.set()
+            found.append(message.payload)
+            if len(found) == len(payloads):
+                break
+        return found
+
+    async with (
+        dlog.aio.connect(cluster.uri) as client,
+        dlog.aio.connect(cluster.uri) as elsewhere,
+        elsewhere.open_writer(log, create=True) as writer,
+    ):
+        await writer.append(payloads[0])
+        there = [asyncio.Event(), asyncio.Event()]
+        readers = [asyncio.create_task(follow(client, each)) for each in there]
+        await asyncio.gather(*(each.wait() for each in there))
+        for payload in payloads[1:]:
+            await writer.append(payload)
+            await asyncio.sleep(0.02)
+        assert await asyncio.gather(*readers) == [payloads, payloads]

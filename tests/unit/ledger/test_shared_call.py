@@ -8,6 +8,7 @@ import pytest
 
 from ledger.errors import LedgerNotFoundError, LogStoreError
 from ledger.shared_call import SharedCall
+from tests.helpers.eager_tasks import eager_task_factory
 
 
 class _Work:
@@ -36,6 +37,19 @@ async def test_calls_of_one_turn_share_and_a_later_one_begins_anew() -> None:
     await asyncio.sleep(0)
     work.go_on.set()
     assert await asyncio.gather(*together, late) == [1, 1, 1, 2]
+
+
+async def test_an_execution_begins_after_its_calls_where_tasks_begin_when_they_are_made() -> None:
+    """A caller that joined one that had begun before would get the state of an earlier moment."""
+    asyncio.get_running_loop().set_task_factory(eager_task_factory)
+    work = _Work()
+    shared = SharedCall(work)
+    first = asyncio.ensure_future(shared())
+    await asyncio.sleep(0)
+    late = asyncio.ensure_future(shared())
+    await asyncio.sleep(0)
+    work.go_on.set()
+    assert await asyncio.gather(first, late) == [1, 2]
 
 
 async def test_a_cancelled_caller_leaves_the_others_their_result() -> None:
