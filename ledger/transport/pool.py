@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -18,6 +19,9 @@ from ledger.tasks import start_task
 from ledger.transport.entry_connection import EntryConnection
 from ledger.transport.v2_connection import V2Connection
 from ledger.transport.v3_connection import V3Connection
+
+_LAST_S = 1.0
+"""How long the whole loop may wait for one connection at the end of a program."""
 
 C = TypeVar("C", bound=EntryConnection)
 Resolve = Callable[[BookieId], Awaitable[BookieInfo | None]]
@@ -93,15 +97,28 @@ class ConnectionSet(Generic[C]):
                         f"bookie {bookie_id} is not registered; is it running?", bookie_id=bookie_id
                     )
                 place = f" at {info.host}:{info.port}"
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: self._make(bookie_id), info.host, info.port
-                )
+                connection = await self._connect_to(bookie_id, info)
         except (OSError, ValueError, OverflowError) as error:
             # The last two: a registered host or port that cannot be one. A timeout is an OSError.
             raise BookieUnavailableError(
                 f"cannot connect to bookie {bookie_id}{place}: {str(error) or 'timed out'}",
                 bookie_id=bookie_id,
             ) from error
+        return connection
+
+    async def _connect_to(self, bookie_id: BookieId, info: BookieInfo) -> C:
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_connection(lambda: self._make(bookie_id), info.host, info.port)
+        except RuntimeError as error:
+            # asyncio looks a name up in a thread, and none can begin any more in what a program does at its end, as
+            # the closing of a client in a function of `atexit`.
+            if isinstance(error, NotImplementedError):
+                raise  # of a loop that does not connect at all
+            _, connection = await loop.create_connection(
+                lambda: self._make(bookie_id),
+                sock=socket.create_connection((info.host, info.port), timeout=_LAST_S),
+            )
         return connection
 
     def _ended_error(self, bookie_id: BookieId) -> BookieUnavailableError:
