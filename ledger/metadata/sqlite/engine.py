@@ -2,8 +2,8 @@
 
 Invariant: writes that wait together are committed together, one fsync chain for all, in the order they came; reads
 see committed state only. A compare-and-set is an UPDATE with the version in its WHERE clause, inside BEGIN
-IMMEDIATE. Before COMMIT every failure means "certainly not changed"; an I/O error of COMMIT itself means
-"unknown". Waiting for other processes' locks is bounded.
+IMMEDIATE. Before COMMIT every failure means "certainly not changed", and so does a full disk at COMMIT; an I/O error of
+COMMIT itself means "unknown". Waiting for other processes' locks is bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.metadata.sqlite import sessions
-from ledger.metadata.sqlite.errors import commit_failed, is_busy, translated
+from ledger.metadata.sqlite.errors import commit_failed, is_busy, is_full, translated
 from ledger.metadata.sqlite.file import create_file, open_file
 from ledger.metadata.sqlite.forks import NO_FORK
 from ledger.metadata.sqlite.sessions import Session
@@ -121,8 +121,10 @@ class SqliteEngine:
             self.watches.forget(fired)
             if is_busy(error):
                 raise
-            _fail(works, commit_failed(error, self._path))
             self.close()
+            if is_full(error):
+                raise
+            _fail(works, commit_failed(error, self._path))
             return []
         return fired
 

@@ -20,6 +20,13 @@ def is_busy(error: Exception) -> bool:
     return _code(error) in _BUSY
 
 
+def is_full(error: Exception) -> bool:
+    """Whether the disk is full. Then a commit was certainly not made: its last step, which decides it, overwrites the
+    beginning of the journal and takes no space. What it has written before is undone when the file is opened again.
+    """
+    return _code(error) == sqlite3.SQLITE_FULL
+
+
 def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> LogStoreError:
     """The error for anything that failed before a commit was tried: certainly nothing was changed."""
     if isinstance(error, UnicodeDecodeError):  # Python's module on an error message that quotes damaged text

@@ -34,9 +34,10 @@ def write(value: bytes, version: int) -> Callable[[Any], int]:
 
 
 class FailingConnection(sqlite3.Connection):
-    """Fails the next COMMIT with an I/O error, before or after the real one."""
+    """Fails the next COMMIT, before or after the real one."""
 
     fail: str | None = None
+    code = sqlite3.SQLITE_IOERR
 
     def execute(self, statement: str, *rest: Any) -> sqlite3.Cursor:
         if statement != "COMMIT" or self.fail is None:
@@ -45,7 +46,7 @@ class FailingConnection(sqlite3.Connection):
             super().execute(statement)
         FailingConnection.fail = None
         error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        error.sqlite_errorcode = self.code
         raise error
 
 
@@ -97,6 +98,19 @@ def test_a_full_disk_means_not_done(engine: SqliteEngine) -> None:
         one(engine, Kind.WRITE, write(bytes(100_000), 0))
     assert one(engine, Kind.READ, read).version == 0
     assert one(engine, Kind.WRITE, write(b"small", 0)) == 1
+
+
+def test_a_disk_that_is_full_at_commit_means_not_done(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written before, so this is where a real disk is full (tests/integration/ledger/test_full_disk.py)."""
+    one(engine, Kind.READ, read)
+    monkeypatch.setattr(FailingConnection, "fail", "before")
+    monkeypatch.setattr(FailingConnection, "code", sqlite3.SQLITE_FULL)
+    with pytest.raises(MetadataUnavailableError, match="full"):
+        one(engine, Kind.WRITE, write(b"new", 0))
+    assert one(engine, Kind.READ, read).version == 0
+    assert one(engine, Kind.WRITE, write(b"newer", 0)) == 1
 
 
 def test_a_lock_held_by_others_is_waited_for_and_then_named(
