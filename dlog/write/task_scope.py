@@ -6,17 +6,23 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ledger.errors import LogStoreError
 from ledger.tasks import start_task
 
 
 class TaskScope:
-    """The tasks and timers of an owner. `on_fault` gets the error of a task that failed; nothing is swallowed."""
+    """The tasks and timers of an owner. `on_fault` gets the error of a task that failed; nothing is swallowed.
+
+    So it does if a task is cancelled by others, as by a program that cancels all tasks of its loop before it closes its
+    clients: the owner waits for an event that would not come any more.
+    """
 
     def __init__(self, on_fault: Callable[[BaseException], None]) -> None:
         self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._timers: dict[asyncio.TimerHandle, None] = {}
+        self._stopped = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = start_task(work)
@@ -43,6 +49,7 @@ class TaskScope:
 
     def stop(self) -> None:
         """Cancel everything but the calling task."""
+        self._stopped = True
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -52,6 +59,12 @@ class TaskScope:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
-        error = None if task.cancelled() else task.exception()
+        error: BaseException | None
+        if not task.cancelled():
+            error = task.exception()
+        else:
+            error = (
+                None if self._stopped else LogStoreError("a task of its writer was cancelled by this program")
+            )
         if error is not None:
             self._on_fault(error)

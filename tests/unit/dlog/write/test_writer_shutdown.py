@@ -10,12 +10,12 @@ from contextlib import suppress
 import pytest
 
 from dlog.client import LogClient
-from dlog.errors import AppendIndeterminateError, AppendsFailedError
+from dlog.errors import AppendAbortedError, AppendIndeterminateError, AppendsFailedError
 from dlog.model import MessageId
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError, LogStoreError
-from tests.helpers.ledger.scripted_bookies import until
+from tests.helpers.ledger.scripted_bookies import GUARD_S, until
 from tests.helpers.log.scripted_log import ScriptedLog, scripted_log, store_of
 
 STEPS = 25
@@ -129,6 +129,32 @@ async def test_every_life_ends_with_everything_settled(seed: int) -> None:
                 await asyncio.gather(*life.beside, return_exceptions=True)
             await life.check()
         await until(lambda: len(asyncio.all_tasks()) <= before, 5)
+
+
+async def test_a_writer_whose_tasks_the_program_cancels_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that cancels all tasks of its loop before it closes its clients, here in the middle of a rotation.
+
+    The next ledger would never be there, and to close the writer took as long as `hold_limit_s`.
+    """
+
+    async def hang(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+        await writer.append(b"a")
+        monkeypatch.setattr(client.ledgers, "create", hang)
+        before = asyncio.all_tasks()
+        rotation = asyncio.ensure_future(writer.rotate())
+        await asyncio.sleep(0.01)
+        for task in asyncio.all_tasks() - before - {rotation}:
+            task.cancel()
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendAbortedError, match="cancelled by this program"):
+                await rotation
+            with pytest.raises(AppendAbortedError, match="cancelled by this program"):
+                await writer.append(b"b")
+            await writer.close()
 
 
 def test_a_second_close_that_is_cancelled_leaves_the_first_one_alone() -> None:
