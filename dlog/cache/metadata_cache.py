@@ -138,6 +138,11 @@ class MetadataCache:
         require_type("seen", seen, MetadataSnapshot)
         while (found := self.snapshot) is seen:
             if self._updating is not None and self._updating.done():
+                if self._updating.cancelled():
+                    raise ConfigurationError(
+                        "the task of this metadata cache was cancelled by the program; open another one with "
+                        "metadata_cache()"
+                    )
                 self._updating.result()
             await self._changed.future()
         return found

@@ -45,6 +45,7 @@ from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.buggify import buggify
 from ledger.client import LedgerClient
 from ledger.errors import (
+    ConfigurationError,
     EntryNotFoundError,
     LedgerNotFoundError,
     LogStoreError,
@@ -162,6 +163,7 @@ class Fetcher:
 
         Raises:
             NotYetError: nothing was fetched before the loop's time `give_up_at`.
+            ConfigurationError: the program has cancelled the task that fetches.
         """
         self._taken_bytes = 0
         if not self._ready:
@@ -169,9 +171,12 @@ class Fetcher:
         while not self._ready:
             assert self._task is not None
             if self._task.cancelled():
-                assert self._is_abandoned, (
-                    "only its reader ends the fetching: the end of a log is not invented"
-                )
+                if not self._is_abandoned:
+                    # Not the end of the log, which is not invented.
+                    raise ConfigurationError(
+                        "the task of this reader was cancelled by the program, as by one that cancels all tasks of its "
+                        "loop; open another reader at its position"
+                    )
                 return None  # closed by another task during this wait
             if self._task.done():
                 self._share.close()

@@ -37,6 +37,25 @@ def test_a_client_in_another_loop_is_refused_and_does_not_wait(cluster: Standalo
         runner.run(client.close())
 
 
+async def test_what_follows_a_log_ends_with_an_error_when_the_program_cancels_all_tasks(
+    cluster: Standalone, log: str
+) -> None:
+    """As one does at its end. A reader that only ended would be at the end of the log."""
+    async with dlog.aio.connect(cluster.uri) as client:
+        async with client.open_writer(log, create=True) as writer:
+            await writer.append(b"payload")
+        async with client.reader(log) as reader, client.metadata_cache() as cache:
+            assert await reader.poll(10) is not None
+            waiting = asyncio.ensure_future(cache.wait_for_change(cache.snapshot))
+            await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task(), waiting}:
+                task.cancel()
+            with pytest.raises(ConfigurationError, match=r"cancelled by the program.*another reader"):
+                await reader.poll(10)
+            with pytest.raises(ConfigurationError, match=r"cancelled by the program.*metadata_cache"):
+                await waiting
+
+
 async def test_two_readers_follow_a_log_where_tasks_begin_when_they_are_made(
     cluster: Standalone, log: str
 ) -> None:
