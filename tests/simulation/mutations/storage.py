@@ -443,11 +443,8 @@ MUTATIONS = (
                 ),
             ),
             edit(
-                "bookie_server.storage.garbage_collector:GarbageTask._pass",
-                (
-                    "if await self._store.instance_id() != self._instance_id:",
-                    "if False:",
-                ),
+                "bookie_server.storage.garbage_collector:GarbageTask._run",
+                ("reason := await self._not_its_cluster()", "reason := None"),
             ),
         ),
         plan=focused(
