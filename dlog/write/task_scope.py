@@ -59,12 +59,11 @@ class TaskScope:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
-        error: BaseException | None
         if not task.cancelled():
             error = task.exception()
+        elif not self._stopped:
+            error = LogStoreError("a task of its writer was cancelled by this program")
         else:
-            error = (
-                None if self._stopped else LogStoreError("a task of its writer was cancelled by this program")
-            )
+            error = None
         if error is not None:
             self._on_fault(error)
