@@ -10,7 +10,6 @@ The objects are those of the blocking API (`dlog.connect`), with calls to await.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 from collections.abc import Callable
 from functools import wraps
@@ -40,8 +39,6 @@ __all__ = [
 
 P = ParamSpec("P")
 
-_log = logging.getLogger(__name__)
-
 _clients: WeakSet[LogClient] = WeakSet()
 """Of this process. The thread of a metadata store holds the writers that watch it, so a client that was dropped may
 never be collected, and warns when the program ends.
@@ -69,14 +66,7 @@ connect = _watched(connect_unwatched)
 @atexit.register
 def _warn_unclosed() -> None:
     for client in list(_clients):
-        client.__del__()  # a ResourceWarning unless it is closed
-        for writer in client.writers:
-            if writer.buffered_bytes:
-                _log.warning(
-                    "the client of log %s was not closed: appends that are under way may be lost; await close() or "
-                    "flush(), or use 'async with'",
-                    writer.log,
-                )
+        client.warn_unclosed()
 
 
 os.register_at_fork(after_in_child=_clients.clear)  # those of the parent, which closes them

@@ -10,6 +10,7 @@ The blocking API (dlog/blocking/client.py) is the same, one call at a time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -70,6 +71,8 @@ from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
 from ledger.model import LedgerId
 from ledger.tasks import start_task
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_NAMESPACE = "default"
 
@@ -150,6 +153,8 @@ class LogClient:
         self._retention = LogRetention(store, self.logs, self.admin, self._environment)
         self._opening = WriterOpening(self.logs, self.ledgers, self._retention, self.config)
         self._writers: dict[LogWriter, None] = {}
+        self._ended: list[LogWriter] = []
+        """With failed appends whose outcome was not read when they ended: `close` raises for them."""
         self._openings: set[asyncio.Timeout] = set()
         """Of writers that are being opened: each expires when the client is closed."""
         # Weak: a reader that its user has dropped stops by itself.
@@ -201,7 +206,7 @@ class LogClient:
         self.ledgers.check_loop()
         failures: list[AppendsFailedError] = []
         try:
-            await asyncio.gather(*(_close(writer, failures) for writer in self._writers))
+            await asyncio.gather(*(_close(writer, failures) for writer in (*self._ended, *self._writers)))
             await self.ledgers.settle()
         except asyncio.CancelledError:
             await self._released()
@@ -255,11 +260,22 @@ class LogClient:
             raise_unless_raising(failure, error)
 
     def __del__(self) -> None:
-        if self._started and self._warns and self._releasing is None:
-            self._warns = (
-                False  # `dlog.aio` calls this at the end of the program, and Python may do so after it
-            )
-            warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=2)
+        self.warn_unclosed()
+
+    def warn_unclosed(self) -> None:
+        """Emit a ResourceWarning if it is not closed, and log which writers have appends without an outcome."""
+        if not (self._started and self._warns and self._releasing is None):
+            return
+        self._warns = False
+        warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=3)
+        # asyncio.run cancels the tasks of a writer with all others, and it may have ended for that.
+        for writer in (*self._ended, *self._writers):
+            if writer.buffered_bytes or writer.unread_failures() is not None:
+                _log.warning(
+                    "the client of log %s was not closed: appends that are under way may be lost; await close() or "
+                    "flush(), or use 'async with'",
+                    writer.log,
+                )
 
     def name(self, log: str) -> LogName:
         """The full name of a log in this client's namespace.
@@ -355,9 +371,15 @@ class LogClient:
         except ConfigurationError:
             writer.abort()
             raise
+        self._ended = [ended for ended in self._ended if ended.has_unread_failures]
         self._writers[writer] = None
-        writer.over.add_done_callback(lambda _: self._writers.pop(writer, None))
+        writer.over.add_done_callback(lambda _: self._on_over(writer))
         return writer
+
+    def _on_over(self, writer: LogWriter) -> None:
+        del self._writers[writer]
+        if writer.has_unread_failures:
+            self._ended.append(writer)
 
     def _check_open(self, log: str) -> None:
         self.ledgers.check_loop()

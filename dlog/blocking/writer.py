@@ -267,8 +267,8 @@ class Writer(NotCopied):
 
     @property
     def has_undecided(self) -> bool:
-        """Whether appends have no outcome yet. Diagnostic only: read without asking the loop."""
-        return not self._crossing.empty or self._target.buffered_bytes > 0
+        """Whether appends have no outcome yet, or failed unread. Diagnostic only: read without asking the loop."""
+        return not self._crossing.empty or self._target.buffered_bytes > 0 or bool(self._board.unread)
 
     async def drain(self) -> None:
         """On the loop: return once everything submitted so far has crossed to it, or has been refused."""

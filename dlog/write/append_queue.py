@@ -271,9 +271,9 @@ class AppendQueue:
         return future
 
     @property
-    def has_failures(self) -> bool:
-        """Whether an append failed whose error was unread when it failed."""
-        return bool(self._failed)
+    def has_unread_failures(self) -> bool:
+        """Whether an append failed and its error was not read."""
+        return any(map(_is_unread, self._failed))
 
     def unread_failures(self) -> list[BaseException]:
         """The errors of failed appends that were not read. They count as read from now on."""

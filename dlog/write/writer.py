@@ -144,6 +144,15 @@ class LogWriter:
         return self._queue.full_error(f" of log {self.log} had no capacity for {waited_s:g} s")
 
     @property
+    def has_unread_failures(self) -> bool:
+        """Whether an append failed and its outcome was not read (dlog/write/unread_failures.py)."""
+        return self._queue.has_unread_failures
+
+    def unread_failures(self) -> AppendsFailedError | None:
+        """One error for all appends that failed and whose outcome was not read; they then count as read."""
+        return unread_failures(self.log, self._queue.unread_failures())
+
+    @property
     def refusal(self) -> LogStoreError | None:
         """The error that a new append would raise; None while appends are accepted."""
         return self._queue.refusal
@@ -369,10 +378,10 @@ class LogWriter:
     async def _raise_failures(self) -> None:
         # A task that waits for an append which failed just now reads its outcome when it runs, some turns later.
         for _ in range(_READ_TURNS):
-            if not self._queue.has_failures:
+            if not self.has_unread_failures:
                 return
             await asyncio.sleep(0)
-        failure = unread_failures(self.log, self._queue.unread_failures())
+        failure = self.unread_failures()
         if failure is not None:
             raise failure
 

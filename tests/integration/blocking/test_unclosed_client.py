@@ -38,9 +38,42 @@ async def main():
             await writer.submit(b'%d' % number)
 asyncio.run(main())
 """
+_ENDED = """
+import dlog, os, signal, sys
+client = dlog.connect(sys.argv[1])
+writer = client.open_writer('orders', create=True)
+for pid in map(int, sys.argv[2].split(',')):
+    os.kill(pid, signal.SIGSTOP)
+if sys.argv[3] == 'True':
+    pending = [writer.submit(b'%d' % number) for number in range(1000)]
+writer.abort()
+while sys.argv[3] == 'True' and not pending[-1].done():
+    pass
+"""
+_CANCELLED = """
+import asyncio, dlog, os, signal, sqlite3, sys
+async def main():
+    client = await dlog.aio.connect(sys.argv[1])
+    writer = await client.open_writer('orders', create=True)
+    for pid in map(int, sys.argv[2].split(',')):
+        os.kill(pid, signal.SIGSTOP)
+    if sys.argv[3] == 'True':
+        for number in range(1000):
+            await writer.submit(b'%d' % number)
+    other = sqlite3.connect(sys.argv[1].removeprefix('sqlite://'), isolation_level=None)
+    other.execute('BEGIN IMMEDIATE')
+    asyncio.create_task(writer.rotate())
+    await asyncio.sleep(0.1)
+asyncio.run(main())
+"""
+"""Its writer waits for a change of the metadata, in a task that asyncio.run cancels, and ends for that."""
 
 
-@pytest.mark.parametrize("program", [_BLOCKING, _ASYNCIO], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(
+    "program",
+    [_BLOCKING, _ENDED, _ASYNCIO, _CANCELLED],
+    ids=["blocking", "ended", "asyncio", "cancelled"],
+)
 @pytest.mark.parametrize("undecided", [True, False])
 def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided: bool, program: str) -> None:
     """ResourceWarning, and a sentence on stderr if appends were under way: those may be lost."""

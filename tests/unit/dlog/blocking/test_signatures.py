@@ -60,8 +60,8 @@ ASYNCIO_ONLY = {
 blocking API is made from.
 """
 BLOCKING_ONLY = {
-    Client: {"warn_unclosed", "abandon"},
-    Writer: {"unread_failures", "drain"},
+    Client: {"abandon"},
+    Writer: {"drain"},
     Reader: set[str](),
     Producer: set[str](),
     MetadataCache: set[str](),
@@ -76,6 +76,7 @@ FACTS_OF_ASYNCIO_ONLY = {
         "buffered_bytes",
         "buffer_bytes_max",
         "free_bytes",
+        "has_unread_failures",
         "batch_limits",
     },
     Reader: {"log", "until"},

@@ -128,6 +128,28 @@ async def test_a_client_lists_each_of_its_writers() -> None:
         assert not any(writer.active for writer in writers)
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_client_remembers_what_a_writer_that_has_ended_leaves_unread(is_read: bool) -> None:
+    async with scripted_log() as log, log.client(ledger=PATIENT) as client:
+        writer = await client.open_writer("orders", create=True)
+        for bookie in log.bookies:
+            bookie.be_silent()
+        append = await writer.submit(b"a")
+        await asyncio.sleep(0.01)
+        writer.abort()
+        await asyncio.sleep(0.01)
+        assert client.writers == frozenset()
+        for bookie in log.bookies:
+            bookie.speak()
+        await client.open_writer("others", create=True)
+        if is_read:
+            assert isinstance(append.exception(), AppendIndeterminateError)
+            await client.close()
+            return
+        with pytest.raises(AppendsFailedError, match="1 append to log default/orders failed"):
+            await client.close()
+
+
 async def test_flush_waits_for_all_before_it_and_for_nothing_after() -> None:
     """Entries of several batches, one of them cancelled whole; later appends do not hold it up."""
     async with scripted_log() as log, log.client(ledger=PATIENT) as client:
