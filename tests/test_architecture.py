@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -364,6 +365,7 @@ def test_tests_import_from_the_tests_only_helpers_and_planted_bugs(modules_of_te
     assert wrong == []
 
 
+@cache
 def is_defined(target: str) -> bool:
     """Whether it is a module or a name in one."""
     module, _, name = target.rpartition(".")

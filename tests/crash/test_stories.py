@@ -55,6 +55,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
         assert any(boot_story(draw_story(seed)).findings for seed in range(first, first + 20))
 
 
+@pytest.mark.nightly
 def test_a_story_that_fails_shrinks_to_what_it_needs_and_is_kept_as_text() -> None:
     needless = [Step(do=do, ledger=1, ids=(0, 1, 2), wait_s=ANSWERED) for do in ("add", "force")]
     long = Story(

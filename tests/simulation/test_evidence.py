@@ -61,6 +61,7 @@ def seeds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seeds:
     return Seeds(monkeypatch, tmp_path)
 
 
+@pytest.mark.nightly
 def test_an_interrupted_run_keeps_what_it_has_and_goes_on(seeds: Seeds) -> None:
     seeds.stop_after = 7
     assert seeds.run("20") == 130

@@ -72,6 +72,7 @@ def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(mutation.name in listed and mutation.rule in listed for mutation in MUTATIONS.values())
 
 
+@pytest.mark.nightly
 def test_a_search_in_the_whole_swarm_goes_on_where_it_stopped(tmp_path: Path) -> None:
     names, path = ["recovery-without-fence"], tmp_path / "whole_swarm.json"
     assert not list(search_whole_swarm(names, runs_max=20, seconds=0.0, processes=1, path=path))
@@ -130,6 +131,7 @@ def test_what_is_not_found_is_explained() -> None:
             assert WHY_MISSED.get(name), f"{name} is not found by the whole swarm: close the hole, or say why"
 
 
+@pytest.mark.nightly
 def test_what_found_a_bug_on_other_code_is_tried_first(tmp_path: Path) -> None:
     names, path = ["ack-one-copy-short", "recovery-without-fence"], tmp_path / "whole_swarm.json"
     before = dict(search_whole_swarm(names, runs_max=40, seconds=120.0, processes=1, path=path))

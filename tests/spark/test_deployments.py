@@ -93,6 +93,7 @@ def logs(cluster: Standalone, on_cluster: OnCluster, tmp_path: Path) -> Any:
         on_cluster(lambda client, log=log: client.delete(log))
 
 
+@pytest.mark.nightly
 def test_spark_connect_with_executors_in_processes_of_their_own(logs: Cluster) -> None:
     """A client without a JVM, and Spark's own small cluster: a master, and a worker whose executor runs two tasks.
 

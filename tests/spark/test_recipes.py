@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 WITH_SPARK = [recipe for recipe in RECIPES if recipe.needs_spark]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("recipe", WITH_SPARK, ids=lambda recipe: recipe.title)
 def test_a_recipe_prints_what_it_shows(recipe: Recipe, tmp_path: Path) -> None:
     recipe.run(tmp_path, timeout_s=110)

@@ -8,10 +8,10 @@ from dlog.testing.runner import replay_command
 from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.run import run_plan
 
-SEEDS = int(os.environ.get("SIM_SEEDS", "40"))
+SEEDS = int(os.environ.get("SIM_SEEDS", "20"))
 FIRST = int(os.environ.get("SIM_FIRST_SEED", "1"))
 AT_ONCE = 10
-TWICE_EVERY = 40
+TWICE_EVERY = 20
 """One seed in so many is run twice: the same seed must be the same run."""
 
 OPEN: dict[int, str] = {}

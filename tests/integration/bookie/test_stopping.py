@@ -63,7 +63,7 @@ def test_sigint_stops_as_sigterm_does(bookie: BookieProcess) -> None:
 
 
 @pytest.mark.parametrize("verb", ["start", "autorecovery"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_a_start_that_waits_for_its_metadata_store_can_be_stopped(
     tmp_path: Path, number: signal.Signals, verb: str
 ) -> None:

@@ -250,7 +250,11 @@ def outcome(process: subprocess.Popen[bytes], stdin: bytes = b"") -> tuple[int, 
 
 @pytest.mark.parametrize(
     ("program", "name", "number"),
-    [(*command, number) for command, cases in CASES.items() for number in range(len(cases))],
+    [
+        pytest.param(*command, number, marks=[pytest.mark.nightly] if number else [])
+        for command, cases in CASES.items()
+        for number in range(len(cases))
+    ],
 )
 def test_a_closed_pipe_is_not_an_error(place: Place, program: str, name: str, number: int) -> None:
     arguments = [name, *CASES[program, name][number](place)]

@@ -27,6 +27,12 @@ pytestmark = pytest.mark.integration
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+INTERRUPT = pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)],
+    ids=lambda number: number.name,
+)
+"""Where the command waits until a timeout."""
 WITH_HANGUP = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 WORDS = {
     signal.SIGINT: "dlog: interrupted",
@@ -56,7 +62,7 @@ def test_append_reports_what_is_there(dlog: Command, number: signal.Signals) -> 
     assert dlog("read", log, "-o", "raw").must_succeed() == "one\ntwo\n"
 
 
-@SIGNALS
+@INTERRUPT
 def test_append_that_waits_for_bookies(tmp_path: Path, number: signal.Signals) -> None:
     """A second signal ends the wait for what is on its way, and the command; the summary says how much that is."""
     with Standalone(tmp_path / "data", restart=False) as cluster:
@@ -314,7 +320,7 @@ def stopped_while_connected(
         return process.communicate(timeout=30)
 
 
-@SIGNALS
+@INTERRUPT
 def test_tail_that_waits_for_the_metadata_store(number: signal.Signals) -> None:
     """A ZooKeeper that accepts connections and never answers. Following ends with 0, as it does later."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -324,7 +330,7 @@ def test_tail_that_waits_for_the_metadata_store(number: signal.Signals) -> None:
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
-@SIGNALS
+@INTERRUPT
 def test_standalone_that_is_starting(tmp_path: Path, number: signal.Signals) -> None:
     """Its metadata store accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -164,7 +164,7 @@ def test_cookies(own: MixedCluster, tmp_path: Path) -> None:
     )
     assert decode_cookie(file.read_bytes()) == ours
     mine.stop()
-    own.wait_until_unregistered(mine)
+    own.end_session(mine)
     shell(own.conf, "cookie_delete", mine.bookie_id)
     shell(own.conf, "cookie_create", "-cf", str(file), mine.bookie_id)
     mine.start()
@@ -183,7 +183,7 @@ async def test_recover_copies_what_a_dead_bookie_held(own: MixedCluster) -> None
             if dead.bookie_id in (await client.store.read_ledger(ledger_id)).value.members():
                 break
         dead.kill()
-        own.wait_until_unregistered(dead)
+        own.end_session(dead)
         held = shell(own.conf, "recover", "-force", "-query", dead.bookie_id)
         assert f"ledger {{key={ledger_id}, state=CLOSED}}" in held
         shell(own.conf, "recover", "-force", "-deleteCookie", dead.bookie_id)

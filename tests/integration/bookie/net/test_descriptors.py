@@ -77,7 +77,7 @@ def work(client: RawClient, ids: range) -> None:
         assert read_answer(client.ask(read(1, entry_id))).entry == entry(1, entry_id, bytes(8 * KIB))
 
 
-@pytest.mark.parametrize("descriptors", [512, 1024])
+@pytest.mark.parametrize("descriptors", [512, pytest.param(1024, marks=pytest.mark.nightly)])
 def test_a_crowd_beyond_the_hard_limit_costs_no_other_client_anything(
     limited: BookieProcess, descriptors: int
 ) -> None:
