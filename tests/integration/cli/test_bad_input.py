@@ -76,7 +76,7 @@ def test_no_bookies(tmp_path: Path) -> None:
 
     asyncio.run(init())
     dlog = Command(uri)
-    dlog("create", "orders").must_succeed()
+    dlog.here("create", "orders").must_succeed()
     dlog("append", "orders", stdin=b"x\n").must_fail(1, "no bookie", "`bookie start`", "`dlog standalone`")
     assert on_cluster(uri, lambda client: client.describe("orders")).record.epoch == 0
 
@@ -85,7 +85,7 @@ def test_not_enough_bookies(tmp_path: Path) -> None:
     """One bookie where two copies are promised before an acknowledgement."""
     with Standalone(tmp_path / "data", bookies=1) as cluster:
         dlog = Command(cluster.uri)
-        dlog("create", "orders").must_succeed()
+        dlog.here("create", "orders").must_succeed()
         dlog("append", "orders", stdin=b"x\n").must_fail(
             1, "at least 2 writable bookies", "3 for all", "only 1 can", "start more"
         )
@@ -163,11 +163,11 @@ def test_a_message_above_the_limit(dlog: Command) -> None:
     result = dlog("append", "large", "--create", stdin=b"before\n" + large + b"\nafter\n")
     assert "1 message acknowledged" in result.err
     result.must_fail(1, "message 2", "1100", "1048576", "split it")
-    assert dlog("read", "large", "-o", "raw").must_succeed() == "before\n"
+    assert dlog.here("read", "large", "-o", "raw").must_succeed() == "before\n"
 
 
 def test_a_line_without_end(dlog: Command) -> None:
-    dlog("create", "endless").must_succeed()
+    dlog.here("create", "endless").must_succeed()
     dlog("append", "endless", stdin=b"x" * 6_000_000).must_fail(
         1, "a line of the input", "limit of a message is an entry of 1048576 bytes: split it"
     )
@@ -179,7 +179,7 @@ def test_a_line_without_end(dlog: Command) -> None:
 
 
 def test_input_that_does_not_fit_its_format(dlog: Command, tmp_path: Path) -> None:
-    dlog("create", "misfit").must_succeed()
+    dlog.here("create", "misfit").must_succeed()
     dlog("append", "misfit", "--format", "jsonl", stdin=b"{}\n{\n").must_fail(1, "line 2", "not JSON")
     dlog("append", "misfit", "--key-column", "a", stdin=b"x\n").must_fail(2, "--key-column", "csv or jsonl")
     missing = str(tmp_path / "none")
@@ -202,7 +202,7 @@ def test_wrong_input_after_appended_messages_is_no_wrong_usage(dlog: Command, tm
     rows = b"day,carrier\n" + b"1,AA\n" * (size // 5 + 100) + b"2\n"
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(lines)[:-1])
-    dlog("create", "partly").must_succeed()
+    dlog.here("create", "partly").must_succeed()
     for arguments, given, part in (
         (("-K", ":"), lines + b"no key\n", "has no key"),
         (("--format", "csv", "--key-column", "carrier"), rows, "has 1 column, but the key 'carrier'"),
@@ -227,7 +227,7 @@ def test_a_file_that_does_not_fit_takes_no_log_over(dlog: Command, tmp_path: Pat
 
 def test_a_log_opened_by_someone_else(dlog: Command) -> None:
     """The first writer has its input still open when the second takes the log over."""
-    dlog("create", "owned").must_succeed()
+    dlog.here("create", "owned").must_succeed()
     with dlog.start("append", "owned") as first, dlog.start("tail", "owned", "-f", "-o", "raw") as tail:
         assert first.stdin is not None and tail.stdout is not None
         first.stdin.write(b"first\n")
@@ -240,7 +240,7 @@ def test_a_log_opened_by_someone_else(dlog: Command) -> None:
     assert (first.returncode, out) == (1, b"")
     assert b"1 message acknowledged" in err
     assert b"was taken over by" in err and b"epoch 2" in err and b"Traceback" not in err
-    assert dlog("read", "owned", "-o", "raw").must_succeed() == "first\nsecond\n"
+    assert dlog.here("read", "owned", "-o", "raw").must_succeed() == "first\nsecond\n"
 
 
 # ---- damage

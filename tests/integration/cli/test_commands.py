@@ -34,7 +34,7 @@ def test_printed_ids_bound_a_later_read(dlog: Command) -> None:
     printed = dlog("append", "bounds", stdin=b"".join(b"%d\n" % n for n in range(3000))).must_succeed()
     first, last = printed.strip().rsplit(", ", 1)[1].split(" to ")
     dlog("append", "bounds", stdin=b"after\n").must_succeed()
-    rows = dlog("read", "bounds", "--from", first, "--until", last).must_succeed().splitlines()
+    rows = dlog.here("read", "bounds", "--from", first, "--until", last).must_succeed().splitlines()
     assert [row.split("\t")[2] for row in rows] == [str(n) for n in range(2999)]
     assert rows[0].split("\t")[0] == first
 
@@ -43,11 +43,11 @@ def test_times_bound_a_read(dlog: Command) -> None:
     """Times as `read` prints them, ids and times mixed, and a time ago."""
     for line in (b"one", b"two", b"three"):
         dlog("append", "times", "--create", stdin=line + b"\n").must_succeed()
-    rows = [json.loads(line) for line in dlog("read", "times", "-o", "json").must_succeed().splitlines()]
+    rows = [json.loads(line) for line in dlog.here("read", "times", "-o", "json").must_succeed().splitlines()]
     times = [row["time"] for row in rows]
 
     def payloads(*bounds: str) -> list[str]:
-        return dlog("read", "times", "-o", "raw", *bounds).must_succeed().splitlines()
+        return dlog.here("read", "times", "-o", "raw", *bounds).must_succeed().splitlines()
 
     assert payloads("--from", times[1]) == ["two", "three"]
     assert payloads("--from", times[1], "--until", times[2]) == ["two"]
@@ -55,24 +55,24 @@ def test_times_bound_a_read(dlog: Command) -> None:
     assert payloads("--from", "1h") == ["one", "two", "three"]
     assert payloads("--from", "0s") == []
     assert payloads("--until", "1h") == []
-    dlog("read", "times", "--from", times[2], "--until", times[1]).must_fail(2, "is before --from")
-    dlog("read", "times", "--from", "yesterday").must_fail(2, "'yesterday' is no position")
-    dlog("read", "absent", "--from", "1h").must_fail(1, "log default/absent does not exist")
+    dlog.here("read", "times", "--from", times[2], "--until", times[1]).must_fail(2, "is before --from")
+    dlog.here("read", "times", "--from", "yesterday").must_fail(2, "'yesterday' is no position")
+    dlog.here("read", "absent", "--from", "1h").must_fail(1, "log default/absent does not exist")
 
 
 def test_an_end_that_was_trimmed_is_refused(dlog: Command, tmp_path: Path) -> None:
     """Without a start, too: what it would have read is no longer there, and that must not look like a success."""
     for _ in range(2):
         dlog("append", "trimmed", "--create", stdin=b"a\nb\nc\n").must_succeed()
-    ids = [line.split("\t")[0] for line in dlog("read", "trimmed").must_succeed().splitlines()]
-    assert dlog("read", "trimmed", "--until", "0:0:0").must_succeed() == ""  # nothing is trimmed yet
-    dlog("shrink", "trimmed", ids[4]).must_succeed()
+    ids = [line.split("\t")[0] for line in dlog.here("read", "trimmed").must_succeed().splitlines()]
+    assert dlog.here("read", "trimmed", "--until", "0:0:0").must_succeed() == ""  # nothing is trimmed yet
+    dlog.here("shrink", "trimmed", ids[4]).must_succeed()
     sentence = f"--until {ids[2]} is before --from earliest: message {ids[2]} comes before {ids[4]}"
-    dlog("read", "trimmed", "--until", ids[2]).must_fail(2, sentence)
+    dlog.here("read", "trimmed", "--until", ids[2]).must_fail(2, sentence)
     file = tmp_path / "trimmed.jsonl"
-    dlog("export", "trimmed", "--to", "jsonl", "--until", ids[2], str(file)).must_fail(2, sentence)
+    dlog.here("export", "trimmed", "--to", "jsonl", "--until", ids[2], str(file)).must_fail(2, sentence)
     assert not file.exists()
-    assert dlog("read", "trimmed", "--until", ids[5], "-o", "raw").must_succeed() == "b\n"
+    assert dlog.here("read", "trimmed", "--until", ids[5], "-o", "raw").must_succeed() == "b\n"
 
 
 def test_a_producer_appends_each_line_once(dlog: Command) -> None:
@@ -90,11 +90,11 @@ def test_a_producer_appends_each_line_once(dlog: Command) -> None:
         "; 1,800 were in the log before\n"
     )
     assert append(2499) == "no messages were appended; 2,499 were in the log before\n"
-    assert dlog("read", "sequenced", "-o", "raw").must_succeed() == b"".join(lines).decode()
+    assert dlog.here("read", "sequenced", "-o", "raw").must_succeed() == b"".join(lines).decode()
     last = printed.partition(" to ")[2].partition(";")[0]
-    found = json.loads(dlog("explain", "sequenced", last, "-o", "json").must_succeed())
+    found = json.loads(dlog.here("explain", "sequenced", last, "-o", "json").must_succeed())
     assert (found["sequence"], len(found["producer_id"])) == (2500, 32)
-    shown = dlog("explain", "sequenced", last).must_succeed()
+    shown = dlog.here("explain", "sequenced", last).must_succeed()
     assert "sequence" in shown and found["producer_id"] in shown
     dlog("append", "sequenced", "--producer", "not valid", stdin=b"x\n").must_fail(2, "is not valid")
 
@@ -105,7 +105,7 @@ def test_messages_are_compressed_if_asked(dlog: Command, codec: str) -> None:
     text = b"".join(b'{"carrier": "AA", "flight": %d}\n' % number for number in range(1000))
     for log, more in ((f"plain-{codec}", ()), (f"packed-{codec}", ("--codec", codec))):
         dlog("append", log, "--create", *more, stdin=text).must_succeed()
-        assert dlog("read", log, "-o", "raw").must_succeed().encode() == text
+        assert dlog.here("read", log, "-o", "raw").must_succeed().encode() == text
     plain, packed = (
         sum(row["bytes"] for row in json.loads(dlog.here("ledgers", log, "-o", "json").must_succeed()))
         for log in (f"plain-{codec}", f"packed-{codec}")
@@ -131,7 +131,7 @@ def test_csv_rows_get_their_key(dlog: Command, tmp_path: Path) -> None:
     file = tmp_path / "in.csv"
     file.write_bytes(b"day,carrier\n1,AA\n2,UA\n")
     dlog("append", "csv", str(file), "--create", "--format", "csv", "--key-column", "carrier").must_succeed()
-    found = [json.loads(line) for line in dlog("read", "csv", "-o", "json").must_succeed().splitlines()]
+    found = [json.loads(line) for line in dlog.here("read", "csv", "-o", "json").must_succeed().splitlines()]
     assert [(row["key"], row["payload"]) for row in found] == [("AA", "1,AA"), ("UA", "2,UA")]
 
 
@@ -238,12 +238,12 @@ def test_a_sealed_log_is_read_and_takes_no_more_appends(dlog: Command) -> None:
 
 
 def test_a_question_comes_before_a_deletion(dlog: Command) -> None:
-    dlog("create", "asked").must_succeed()
+    dlog.here("create", "asked").must_succeed()
     for answer in (b"n\n", b"\n", b"", b"yes please\n", b"\xff\n"):
         found = dlog("delete", "asked", stdin=answer)
         assert (found.code, found.out) == (1, "")
         assert found.err.endswith("permanently? [y/N]: dlog: nothing was deleted\n"), found.err
-    assert "asked" in dlog("ls").must_succeed()
+    assert "asked" in dlog.here("ls").must_succeed()
     assert dlog("delete", "asked", stdin=b"Y\n").must_succeed() == "deleted asked\n"
 
 
@@ -257,7 +257,7 @@ def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Pa
             uri = printed[2].partition("DLOG_METADATA=")[2].strip()
             assert uri.startswith("sqlite:////"), printed
             dlog = Command(uri)
-            assert dlog("ls").must_succeed() == expected
+            assert dlog.here("ls").must_succeed() == expected
             if not expected:
                 dlog("append", "kept", "--create", stdin=b"x\n").must_succeed()
             process.send_signal(signal.SIGINT)
@@ -270,7 +270,7 @@ def test_gc_frees_what_a_crashed_takeover_left(dlog: Command, cluster: Standalon
     """A ledger tagged as the log's and not in its list goes; the listed ones stay."""
     here = ("--namespace", "collected")  # other tests damage logs of the cluster's default one
     dlog("append", "swept", "--create", *here, stdin=b"kept\n").must_succeed()
-    listed = json.loads(dlog("ledgers", "swept", "-o", "json", *here).must_succeed())[0]["ledger"]
+    listed = json.loads(dlog.here("ledgers", "swept", "-o", "json", *here).must_succeed())[0]["ledger"]
 
     async def leave_an_orphan() -> int:
         store = await open_store(cluster.uri)
@@ -281,12 +281,12 @@ def test_gc_frees_what_a_crashed_takeover_left(dlog: Command, cluster: Standalon
         finally:
             await store.close()
 
-    dlog("gc", "--age", "0", *here).must_succeed()  # what other tests have left is not counted below
+    dlog.here("gc", "--age", "0", *here).must_succeed()  # what other tests have left is not counted below
     orphan = asyncio.run(leave_an_orphan())
-    assert dlog("gc", *here).must_succeed() == "0 ledgers deleted\n"
-    assert dlog("gc", "--age", "0", *here).must_succeed() == "1 ledger deleted\n"
-    assert dlog("gc", "--age", "0", *here).must_succeed() == "0 ledgers deleted\n"
-    assert dlog("read", "swept", "-o", "raw", *here).must_succeed() == "kept\n"
+    assert dlog.here("gc", *here).must_succeed() == "0 ledgers deleted\n"
+    assert dlog.here("gc", "--age", "0", *here).must_succeed() == "1 ledger deleted\n"
+    assert dlog.here("gc", "--age", "0", *here).must_succeed() == "0 ledgers deleted\n"
+    assert dlog.here("read", "swept", "-o", "raw", *here).must_succeed() == "kept\n"
     assert orphan > listed
 
 

@@ -53,8 +53,8 @@ def rows_of(file: Path) -> list[dict[str, object]]:
 def test_jsonl_is_what_read_prints_and_append_takes(dlog: Command, log: str, tmp_path: Path) -> None:
     dlog("append", "lossless", "--format", "messages", "--create", stdin=MESSAGES + NOT_TEXT).must_succeed()
     file = tmp_path / "log.jsonl"
-    said = dlog("export", "lossless", "--to", "jsonl", str(file)).must_succeed()
-    printed = dlog("read", "lossless", "-o", "json").must_succeed()
+    said = dlog.here("export", "lossless", "--to", "jsonl", str(file)).must_succeed()
+    printed = dlog.here("read", "lossless", "-o", "json").must_succeed()
     assert file.read_text("utf-8") == printed
     last = MessageId.parse(json.loads(printed.splitlines()[-1])["id"])
     behind = MessageId(last.ledger_id, last.entry_id + 1, 0)
@@ -63,7 +63,7 @@ def test_jsonl_is_what_read_prints_and_append_takes(dlog: Command, log: str, tmp
     dlog("append", "imported", "--format", "messages", "--create", str(file)).must_succeed()
 
     def contents(name: str) -> list[object]:
-        rows = map(json.loads, dlog("read", name, "-o", "json").must_succeed().splitlines())
+        rows = map(json.loads, dlog.here("read", name, "-o", "json").must_succeed().splitlines())
         return [{**row, "id": None, "time": None} for row in rows]
 
     assert contents("imported") == contents("lossless")
@@ -71,7 +71,7 @@ def test_jsonl_is_what_read_prints_and_append_takes(dlog: Command, log: str, tmp
 
 def test_parquet_has_every_column(dlog: Command, log: str, tmp_path: Path) -> None:
     file = tmp_path / "log.parquet"
-    dlog("export", log, "--to", "parquet", str(file)).must_succeed()
+    dlog.here("export", log, "--to", "parquet", str(file)).must_succeed()
     rows = rows_of(file)
     assert list(rows[0]) == [
         *("log", "message_id", "ledger_id", "entry_id", "batch_index", "key", "value", "publish_time"),
@@ -84,7 +84,9 @@ def test_parquet_has_every_column(dlog: Command, log: str, tmp_path: Path) -> No
         (None, "lines\nand é".encode()),
     ]
     assert [row["headers"] for row in rows] == [[], [], [{"key": "a", "value": b"1"}], []]
-    ids = [json.loads(line)["id"] for line in dlog("read", log, "-o", "json").must_succeed().splitlines()]
+    ids = [
+        json.loads(line)["id"] for line in dlog.here("read", log, "-o", "json").must_succeed().splitlines()
+    ]
     assert [str(MessageId.from_bytes(row["message_id"])) for row in rows] == ids  # type: ignore[arg-type]
     with dlog.start("export", log, "--to", "parquet", "-") as process:
         out, err = process.communicate()
@@ -96,7 +98,7 @@ def test_parquet_has_every_column(dlog: Command, log: str, tmp_path: Path) -> No
 def test_csv_is_a_table_of_text(dlog: Command, log: str, tmp_path: Path) -> None:
     """Null and empty differ by the quotes, for a program that looks at them."""
     file = tmp_path / "log.csv"
-    dlog("export", log, "--to", "csv", str(file)).must_succeed()
+    dlog.here("export", log, "--to", "csv", str(file)).must_succeed()
     with file.open(newline="", encoding="utf-8") as source:
         header, *rows = csv.reader(source)
     assert header == ["id", "time", "key", "payload"]
@@ -106,20 +108,20 @@ def test_csv_is_a_table_of_text(dlog: Command, log: str, tmp_path: Path) -> None
         ["", ""],
         ["", "lines\nand é"],
     ]
-    printed = [json.loads(line) for line in dlog("read", log, "-o", "json").must_succeed().splitlines()]
+    printed = [json.loads(line) for line in dlog.here("read", log, "-o", "json").must_succeed().splitlines()]
     assert [row[:2] for row in rows] == [[row["id"], row["time"]] for row in printed]
     lines = file.read_text("utf-8").splitlines()
     assert lines[2].endswith(",,") and lines[3].endswith(',"",""')
     arguments = ("--format", "csv", "--key-column", "key", "--payload-column", "payload", "--create")
     dlog("append", "from-csv", *arguments, str(file)).must_succeed()
-    again = dlog("read", "from-csv", "-o", "json").must_succeed().splitlines()
+    again = dlog.here("read", "from-csv", "-o", "json").must_succeed().splitlines()
     assert [json.loads(line)["payload"] for line in again] == ['one, "two"', "", "", "lines\nand é"]
 
 
 def test_bytes_that_are_not_text_are_no_csv(dlog: Command, tmp_path: Path) -> None:
     dlog("append", "bytes", "--format", "messages", "--create", stdin=NOT_TEXT).must_succeed()
     file = tmp_path / "log.csv"
-    dlog("export", "bytes", "--to", "csv", str(file)).must_fail(
+    dlog.here("export", "bytes", "--to", "csv", str(file)).must_fail(
         2, "the key of message", "is not UTF-8", "--to parquet or --to jsonl"
     )
     assert list(tmp_path.iterdir()) == []
@@ -128,7 +130,7 @@ def test_bytes_that_are_not_text_are_no_csv(dlog: Command, tmp_path: Path) -> No
 @pytest.mark.parametrize("form", FORMATS)
 def test_an_empty_range_is_a_file_without_rows(dlog: Command, log: str, tmp_path: Path, form: str) -> None:
     file = tmp_path / "empty"
-    said = dlog("export", log, "--to", form, "--from", "latest", str(file)).must_succeed()
+    said = dlog.here("export", log, "--to", form, "--from", "latest", str(file)).must_succeed()
     assert said.startswith(f"0 messages exported to {file}; continue with --from ")
     if form == "parquet":
         assert rows_of(file) == []
@@ -143,10 +145,10 @@ def test_exports_continue_each_other(dlog: Command, tmp_path: Path) -> None:
         lines = b"".join(b"%d\n" % n for n in range(number * 100, number * 100 + 100))
         dlog("append", "continued", "--create", stdin=lines).must_succeed()
         file = tmp_path / f"{number}.jsonl"
-        said = dlog("export", "continued", "--to", "jsonl", "--from", position, str(file)).must_succeed()
+        said = dlog.here("export", "continued", "--to", "jsonl", "--from", position, str(file)).must_succeed()
         position = said.split()[-1]
         written += file.read_bytes()
-    assert written.decode() == dlog("read", "continued", "-o", "json").must_succeed()
+    assert written.decode() == dlog.here("read", "continued", "-o", "json").must_succeed()
     first = json.loads(written.splitlines()[10])["id"]
     behind = json.loads(written.splitlines()[20])["id"]
     part = dlog("export", "continued", "--to", "jsonl", "--from", first, "--until", behind, "-")
@@ -160,18 +162,18 @@ def test_an_existing_file_is_kept_unless_forced(dlog: Command, log: str, tmp_pat
     """One that is replaced keeps its permissions; a new one has those of the umask."""
     file = tmp_path / "kept.jsonl"
     file.write_text("mine")
-    dlog("export", log, "--to", "jsonl", str(file)).must_fail(2, f"{file} exists", "--force")
+    dlog.here("export", log, "--to", "jsonl", str(file)).must_fail(2, f"{file} exists", "--force")
     assert file.read_text() == "mine"
     file.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(file)
-    dlog("export", log, "--to", "jsonl", "--force", str(link)).must_succeed()
-    assert file.read_text("utf-8") == dlog("read", log, "-o", "json").must_succeed()
+    dlog.here("export", log, "--to", "jsonl", "--force", str(link)).must_succeed()
+    assert file.read_text("utf-8") == dlog.here("read", log, "-o", "json").must_succeed()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and link.is_symlink()
     new = tmp_path / "new.jsonl"
     before = os.umask(0o027)
     try:
-        dlog("export", log, "--to", "jsonl", "--force", str(new)).must_succeed()
+        dlog.here("export", log, "--to", "jsonl", "--force", str(new)).must_succeed()
     finally:
         os.umask(before)
     assert stat.S_IMODE(new.stat().st_mode) == 0o640
@@ -188,9 +190,13 @@ def test_what_cannot_be_a_file_is_refused(dlog: Command, log: str, tmp_path: Pat
         (str(tmp_path / ("x" * 300)), "File name too long; pass another name"),
         (str(tmp_path / ("x" * 300) / "file"), "File name too long; pass another name"),
     ):
-        dlog("export", log, "--to", "jsonl", "--force", file).must_fail(2, part)
-    dlog("export", "missing", "--to", "csv", str(tmp_path / "out")).must_fail(1, "default/missing does not")
-    dlog("export", log, "--to", "csv", "--from", "soon", str(tmp_path / "out")).must_fail(2, "'soon' is no")
+        dlog.here("export", log, "--to", "jsonl", "--force", file).must_fail(2, part)
+    dlog.here("export", "missing", "--to", "csv", str(tmp_path / "out")).must_fail(
+        1, "default/missing does not"
+    )
+    dlog.here("export", log, "--to", "csv", "--from", "soon", str(tmp_path / "out")).must_fail(
+        2, "'soon' is no"
+    )
     assert list(tmp_path.iterdir()) == []
     assert dlog.here("export", log, str(tmp_path / "out")).code == 2
     assert dlog.here("export", log, "--to", "xml", str(tmp_path / "out")).code == 2
@@ -227,7 +233,7 @@ def test_a_whole_file_is_reported_although_its_name_is_not_synced(
             f"dlog: stopped early: 4 messages exported to {file}, which is complete, but perhaps not yet on the disk",
             last,
         ]
-        assert file.read_text("utf-8") == dlog("read", log, "-o", "json").must_succeed()
+        assert file.read_text("utf-8") == dlog.here("read", log, "-o", "json").must_succeed()
         assert list(tmp_path.iterdir()) == [file]
 
 
@@ -291,7 +297,7 @@ def test_a_killed_export_leaves_no_file_of_its_name(dlog: Command, long_log: str
         process.communicate(timeout=20)
     [partial] = tmp_path.iterdir()
     assert re.fullmatch(r"killed\.[0-9a-f]+\.partial", partial.name)
-    dlog("export", long_log, "--to", "jsonl", str(file)).must_succeed()
+    dlog.here("export", long_log, "--to", "jsonl", str(file)).must_succeed()
     assert len(file.read_bytes().splitlines()) == 50_000
 
 

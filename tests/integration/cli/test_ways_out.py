@@ -43,7 +43,7 @@ def test_a_log_whose_open_ledger_is_lost_is_taken_over_without_it(tmp_path: Path
         assert found.code == 1 and f"`dlog append {option}`" in found.out
         assert dlog("append", "orders", "--given-up", "-1", stdin=b"two\n").code == 2
         dlog("append", "orders", *option.split(), stdin=b"two\n").must_succeed()
-        assert dlog("read", "orders", "-o", "raw").must_succeed() == "one\ntwo\n"
+        assert dlog.here("read", "orders", "-o", "raw").must_succeed() == "one\ntwo\n"
         dlog("verify", "orders").must_succeed()
 
 
@@ -59,7 +59,7 @@ def test_a_cursor_in_what_was_trimmed_is_moved(tmp_path: Path) -> None:
         dlog = Command(cluster.uri)
         dlog("append", "orders", "--create", stdin=b"one\n").must_succeed()
         dlog("append", "orders", stdin=b"two\n").must_succeed()
-        dlog("cursor", "set", "orders", "billing", "earliest").must_succeed()
+        dlog.here("cursor", "set", "orders", "billing", "earliest").must_succeed()
         earliest = asyncio.run(trim_to_the_second(cluster.uri, "orders"))
         way_out = f"cursor set orders billing {earliest}"
         for start in ((), ("--from", earliest)):
@@ -67,11 +67,13 @@ def test_a_cursor_in_what_was_trimmed_is_moved(tmp_path: Path) -> None:
                 2, "was trimmed", f"`dlog {way_out}`"
             )
         dlog(*way_out.split()).must_succeed()
-        assert dlog("read", "orders", "--cursor", "billing", "-o", "raw").must_succeed() == "two\n"
+        assert dlog.here("read", "orders", "--cursor", "billing", "-o", "raw").must_succeed() == "two\n"
         for command in (("info", "order"), ("delete", "order", "--yes"), ("read", "order")):
             sentence = dlog(*command).must_fail(1, "log default/order does not exist", "`dlog ls`")
             assert "create it first" not in sentence
-        dlog("cursor", "rm", "orders", "biling").must_fail(1, "has no cursor 'biling'", "`dlog cursor ls`")
+        dlog.here("cursor", "rm", "orders", "biling").must_fail(
+            1, "has no cursor 'biling'", "`dlog cursor ls`"
+        )
 
 
 async def begin_to_delete(uri: str, log: str) -> None:
