@@ -11,6 +11,8 @@ from dlog.client import LogClient
 from dlog.testing.swarm.drawing import make_plan
 from dlog.testing.swarm.processes.cancellers import Appended
 from dlog.testing.swarm.run import Report, run_plan
+from ledger.client import LedgerClient
+from ledger.errors import MetadataUnavailableError
 from ledger.metadata.transactions.repair_store import KeyValueRepair
 from ledger.model import BookieId, LedgerId
 
@@ -65,6 +67,29 @@ def test_a_mark_that_waits_for_the_store_is_the_clients_own(monkeypatch: pytest.
     monkeypatch.setattr(LogClient, "describe", describe)
     monkeypatch.setattr(KeyValueRepair, "mark", mark)
     assert (played(1, "calm").findings, bool(marked)) == ([], True)
+
+
+def test_a_list_of_bookies_that_waits_for_the_store_is_the_clients_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bookies have changed, and the store is away from then on for this one question."""
+    describe, read = LogClient.describe, LedgerClient._read_bookies
+    changed_at, failed = set[LedgerClient](), list[bool]()
+
+    async def changed(self: LogClient, log: str) -> Any:
+        changed_at.add(self.ledgers)
+        self.ledgers._bookies_may_have_changed()
+        return await describe(self, log)
+
+    async def away(self: LedgerClient) -> None:
+        if self in changed_at:
+            failed.append(True)
+            raise MetadataUnavailableError("away")
+        await read(self)
+
+    monkeypatch.setattr(LogClient, "describe", changed)
+    monkeypatch.setattr(LedgerClient, "_read_bookies", away)
+    assert (played(1, "calm").findings, len(failed) > 1) == ([], True)
 
 
 def appended() -> Appended:

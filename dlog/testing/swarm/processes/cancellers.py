@@ -19,6 +19,7 @@ from dlog.testing.kernel.nodes import NODE
 from dlog.testing.kernel.trace import Trace
 from dlog.testing.swarm.processes.writers import outcome_of
 from dlog.write.writer import LogWriter
+from ledger.client import LedgerClient
 from ledger.errors import LogStoreError, OutcomeUnknownError, OwnershipLostError, UnavailableError
 from ledger.writing.missed_copies import MissedCopies
 
@@ -30,6 +31,8 @@ _END_S_MAX = 60.0
 _CANCEL_S = (0.0, 0.002, 0.02, 0.2, 2.0)
 _SETTLE_TRIES = 8
 """Seconds in which what was cancelled must have ended: longer than each timeout of a plan."""
+_READS_BOOKIES = LedgerClient._refresh_bookies.__qualname__
+"""A client has at most one such task."""
 _SWEEP_AGE_S = 0.5
 _TRY_AGAIN_S = 0.3
 _EXPECTED = (
@@ -119,9 +122,17 @@ class SwarmCanceller:
         return True
 
     def _is_expected(self, task: asyncio.Task[Any]) -> bool:
-        """This one; and the client's own, which marks what bookies missed and tries again while the store is away."""
-        marks = getattr(task.get_coro(), "__qualname__", "").startswith(f"{MissedCopies.__name__}.")
-        return task is asyncio.current_task() or (marks and bool(self._client.ledgers.missed_copies.unmarked))
+        """This one; and the client's own, which try again while the store is away.
+
+        They read which bookies are registered, after a change, and mark what bookies missed.
+        """
+        name = getattr(task.get_coro(), "__qualname__", "")
+        marks = name.startswith(f"{MissedCopies.__name__}.")
+        return (
+            task is asyncio.current_task()
+            or name == _READS_BOOKIES
+            or (marks and bool(self._client.ledgers.missed_copies.unmarked))
+        )
 
     async def _try(self, what: str, work: Coroutine[Any, Any, T], *, cancels: bool = True) -> T | None:
         """Its result; None if it failed or was cancelled."""
