@@ -19,9 +19,9 @@ from tests.helpers.crash.scenarios import SCENARIOS, compaction, late_adds
 
 @pytest.mark.usefixtures("either_storage")
 def test_what_a_power_cut_leaves_boots_with_all_that_was_answered_and_nothing_else() -> None:
-    booted = asyncio.run(boot_all(each=1, second_every=400))
+    booted = asyncio.run(boot_all(each=2, second_every=400))
     assert set(booted.images) > {scenario.__name__ for scenario in SCENARIOS}
-    assert booted.images.total() > 125
+    assert booted.images.total() > 250
 
 
 @pytest.mark.parametrize("name", [".journal", ".log", "log-mark.tmp"])

@@ -138,14 +138,6 @@ class MixedCluster:
         with self._kazoo() as kazoo, contextlib.suppress(NoNodeError):
             kazoo.delete(f"{self.root}/available/{bookie.bookie_id}")
 
-    def wait_until_unregistered(self, bookie: Bookie) -> None:
-        """Return once the session of a killed bookie has expired."""
-        give_up_at = time.monotonic() + START_S
-        with self._kazoo() as kazoo:
-            while kazoo.exists(f"{self.root}/available/{bookie.bookie_id}"):
-                assert time.monotonic() < give_up_at, f"waited in vain for {bookie.bookie_id} to be gone"
-                time.sleep(0.05)
-
     @contextmanager
     def _kazoo(self) -> Iterator[KazooClient]:
         client = KazooClient(self.zookeeper.address)

@@ -24,33 +24,9 @@ for pid in map(int, sys.argv[2].split(',')):
     os.kill(pid, signal.SIGSTOP)
 if sys.argv[3] == 'True':
     for number in range(1000):
-        writer.submit(b'%d' % number)
+        pending = writer.submit(b'%d' % number)
 """
 _ASYNCIO = """
-import asyncio, dlog, os, signal, sys
-async def main():
-    client = await dlog.aio.connect(sys.argv[1])
-    writer = await client.open_writer('orders', create=True)
-    for pid in map(int, sys.argv[2].split(',')):
-        os.kill(pid, signal.SIGSTOP)
-    if sys.argv[3] == 'True':
-        for number in range(1000):
-            await writer.submit(b'%d' % number)
-asyncio.run(main())
-"""
-_ENDED = """
-import dlog, os, signal, sys
-client = dlog.connect(sys.argv[1])
-writer = client.open_writer('orders', create=True)
-for pid in map(int, sys.argv[2].split(',')):
-    os.kill(pid, signal.SIGSTOP)
-if sys.argv[3] == 'True':
-    pending = [writer.submit(b'%d' % number) for number in range(1000)]
-writer.abort()
-while sys.argv[3] == 'True' and not pending[-1].done():
-    pass
-"""
-_CANCELLED = """
 import asyncio, dlog, os, signal, sqlite3, sys
 async def main():
     client = await dlog.aio.connect(sys.argv[1])
@@ -60,12 +36,23 @@ async def main():
     if sys.argv[3] == 'True':
         for number in range(1000):
             await writer.submit(b'%d' % number)
+asyncio.run(main())
+"""
+_ENDED = f"""{_BLOCKING}
+writer.abort()
+while sys.argv[3] == 'True' and not pending.done():
+    pass
+"""
+_CANCELLED = _ASYNCIO.replace(
+    "asyncio.run(main())",
+    """
     other = sqlite3.connect(sys.argv[1].removeprefix('sqlite://'), isolation_level=None)
     other.execute('BEGIN IMMEDIATE')
     asyncio.create_task(writer.rotate())
     await asyncio.sleep(0.1)
 asyncio.run(main())
-"""
+""",
+)
 """Its writer waits for a change of the metadata, in a task that asyncio.run cancels, and ends for that."""
 
 
