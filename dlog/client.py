@@ -329,7 +329,7 @@ class LogClient:
             TakeoverTimeoutError: not done within `takeover_timeout_s`; the takeover may have happened.
             NotEnoughBookiesError: too few writable bookies for a ledger (docs/log-semantics.md#rule-19b).
             LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
-            DataLossError: a ledger to be fenced does not exist and is not in `given_up`
+            DataLossError: a ledger whose end is not recorded does not exist and is not in `given_up`
                 (docs/log-semantics.md#rule-23).
             UnauthorizedError: `config.password` is not the password of the log's ledgers.
             ConfigurationError: `wait_for_current_owner` is negative, `hand_over` is false without it,
@@ -777,7 +777,8 @@ class LogClient:
         position changes nothing. Needs no bookie unless `before` is inside or after an unsealed ledger.
 
         Raises:
-            ShrinkRefusedError: `before` is above the tail, or the tail cannot be proved as too few bookies respond.
+            ShrinkRefusedError: `before` is above the tail.
+            ReadError: too few bookies respond to determine the tail.
             LogNotFoundError: no such log, or it is being deleted.
             InvalidNameError: `before` is not a valid message id.
             DataLossError: the tail cannot be determined since an unsealed listed ledger does not exist.
@@ -800,7 +801,7 @@ class LogClient:
             TakeoverContendedError: the log's record changed during every attempt; try again.
             TakeoverTimeoutError: not done within `takeover_timeout_s`; it may have happened.
             LedgerRecoveryError: too few bookies respond to fence and recover the log's last ledgers.
-            DataLossError: a ledger to be fenced does not exist.
+            DataLossError: a ledger whose end is not recorded does not exist.
 
         Source: docs/log-semantics.md#rule-34b.
         """

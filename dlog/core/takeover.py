@@ -166,13 +166,12 @@ class Takeover:
         *,
         needs_ledger: bool = True,
     ) -> list[Command]:
-        """All answered: `seals` of those recovered, and the ids that have no ledger metadata.
+        """All answered: `seals` of those recovered, and the ids that have neither a seal nor ledger metadata.
 
         `needs_ledger`: False for an own log that is being closed and for which no append waits.
         """
         record = self._record
-        explained = self._given_up.union(one.ledger_id for one in record.ledgers if one.known_empty)
-        unexplained = [one for one in missing if one not in explained]
+        unexplained = [one for one in missing if one not in self._given_up]
         if unexplained:
             # A stale record may name a deleted ledger: read it again before reporting a loss.
             # Source: docs/log-semantics.md#rule-23.

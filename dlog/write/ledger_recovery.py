@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dlog.format.entry import Envelope, decode_envelope
+from dlog.metadata.fresh_record import is_lost_ledger
 from dlog.model import MessageId, SealFacts
 from ledger.client import LedgerClient
-from ledger.errors import CorruptionError, LedgerNotFoundError, NotFoundError, UnavailableError
+from ledger.errors import (
+    CorruptionError,
+    LedgerNotFoundError,
+    MetadataFormatError,
+    NotFoundError,
+    UnavailableError,
+)
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 from ledger.tasks import start_task
@@ -34,6 +41,9 @@ class RecoveredLedgers:
 
     seals: dict[LedgerId, SealFacts]
     missing: list[LedgerId]
+    """Those of unknown end."""
+    lost: list[LedgerId]
+    """Those whose seal was known, but which cannot be opened: their metadata is missing or damaged."""
     last_envelopes: dict[LedgerId, Envelope]
     """Of the last entry of those that have one, as far as it was read."""
     needs_ledger: bool = True
@@ -49,8 +59,9 @@ async def recover_ledgers(
 ) -> RecoveredLedgers:
     """Recover all of these ledgers, in parallel. A missing ledger is reported in the result; any other error is raised.
 
-    `known`: facts that the record holds already; they never change, so nothing is read for them. `on_marked`: called
-    each time that the recovery of one of them begins to wait for bookies, and not for the metadata store.
+    `known`: facts that the record holds already; they never change, so nothing is read for them. Such a ledger was
+    closed, so one that is lost needs no fence. `on_marked`: called each time that the recovery of one of them begins to
+    wait for bookies, and not for the metadata store.
     Source: docs/log-semantics.md#rule-20.
     """
     ids = list(ledger_ids)
@@ -58,7 +69,8 @@ async def recover_ledgers(
     found = dict(zip(ids, ends, strict=True))
     return RecoveredLedgers(
         {one: end.facts for one, end in found.items() if end is not None},
-        [one for one, end in found.items() if end is None],
+        [one for one, end in found.items() if end is None and one not in known],
+        [one for one, end in found.items() if end is None and one in known],
         {one: end.last for one, end in found.items() if end is not None and end.last is not None},
     )
 
@@ -73,6 +85,10 @@ async def _recover_one(
     try:
         handle = await ledgers.open_with_recovery(ledger_id, password, read_first=True, on_marked=on_marked)
     except LedgerNotFoundError:
+        return None
+    except MetadataFormatError as error:
+        if known is None or not is_lost_ledger(error):
+            raise
         return None
     try:
         return await end_of_closed(handle) if known is None else LedgerEnd(known, None)

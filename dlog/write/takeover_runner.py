@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from dlog.core.commands import (
 from dlog.core.takeover import OwnLog, Stamp, Takeover
 from dlog.errors import TakeoverTimeoutError
 from dlog.format.entry import Envelope
+from dlog.metadata.fresh_record import way_out_of_loss
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogMetadata, LogState, Owner, SealFacts
@@ -44,6 +46,8 @@ from ledger.errors import (
 )
 from ledger.model import LedgerId
 from ledger.tasks import start_task
+
+_log = logging.getLogger(__name__)
 
 _STORE_IS_AWAY = (MetadataUnavailableError, MetadataOutcomeUnknownError)
 
@@ -111,6 +115,7 @@ class TakeoverRunner:
         self._backoff = Backoff(ledgers.environment)
         self._known: dict[LedgerId, SealFacts] = {}
         self._last_envelopes: dict[LedgerId, Envelope] = {}
+        self._lost: list[LedgerId] = []
         self._fencing = False
         self._early: asyncio.Task[ActiveLedger] | None = None
         """Creates the new ledger of this round while the old ones are fenced."""
@@ -126,7 +131,7 @@ class TakeoverRunner:
             TakeoverTimeoutError: not done within `takeover_timeout_s`; it may have happened.
             LogSealedError: the log is sealed or being deleted.
             LogNotFoundError: the log was deleted.
-            DataLossError: a ledger to be fenced does not exist and was not given up.
+            DataLossError: a ledger without a recorded seal does not exist and was not given up.
             LedgerRecoveryError: too few bookies respond.
             NotEnoughBookiesError: too few writable bookies for the new ledger.
             UnauthorizedError: the configured password is not that of the log's ledgers.
@@ -165,6 +170,7 @@ class TakeoverRunner:
                 await self._do(command)
             match todo[-1]:
                 case TakenOver(record, version):
+                    self._warn_of_loss(record)
                     return TakeoverResult(
                         record, version, self._active_ledger, self._confirmed_at, self._last_envelopes
                     )
@@ -190,6 +196,7 @@ class TakeoverRunner:
                 finally:
                     self._fencing = False
                 self._last_envelopes |= fenced.last_envelopes
+                self._lost = fenced.lost
                 return self._machine.on_fenced(
                     fenced.seals, fenced.missing, self._stamp(), needs_ledger=fenced.needs_ledger
                 )
@@ -232,6 +239,17 @@ class TakeoverRunner:
         epoch = self._machine.likely_epoch
         if self._fencing and epoch is not None and self._early is None:
             self._early = start_task(self._maker.create(epoch))
+
+    def _warn_of_loss(self, record: LogMetadata) -> None:
+        for ledger_id in self._lost:
+            if ledger_id in record.ledger_ids:  # otherwise it was trimmed, or empty
+                way_out = way_out_of_loss(ledger_id, sealed=True)
+                _log.warning(
+                    "log %s: the metadata of ledger %d is missing or damaged, so its messages cannot be read: %s",
+                    self._ref,
+                    ledger_id,
+                    way_out,
+                )
 
     def _stamp(self) -> Stamp:
         return Stamp(nonce=self._environment.token(), now_us=self._environment.wall_us())

@@ -178,27 +178,27 @@ def test_a_missing_ledger_is_data_loss_once_a_second_read_agrees() -> None:
     takeover = machine()
     takeover.start()
     takeover.on_record(Versioned(BEFORE, 5))
-    assert takeover.on_fenced({LedgerId(3): seal(9)}, [LedgerId(2)], STAMP) == [ReadRecord(1)]
+    assert takeover.on_fenced({LedgerId(2): seal(6)}, [LedgerId(3)], STAMP) == [ReadRecord(1)]
     error = error_of(takeover.on_record(Versioned(BEFORE, 5)))
     assert isinstance(error, DataLossError)
-    assert error.first == 2
+    assert error.first == 3
 
 
 def test_a_missing_ledger_of_a_stale_record_starts_over() -> None:
     takeover = machine()
     takeover.start()
     takeover.on_record(Versioned(BEFORE, 5))
-    takeover.on_fenced({LedgerId(3): seal(9)}, [LedgerId(2)], STAMP)
-    newer = record(listed(3, 9), listed(6))
-    assert takeover.on_record(Versioned(newer, 8)) == [FenceLedgers((LedgerId(3), LedgerId(6)))]
+    takeover.on_fenced({LedgerId(2): seal(6)}, [LedgerId(3)], STAMP)
+    newer = record(listed(2, 6), listed(6))
+    assert takeover.on_record(Versioned(newer, 8)) == [FenceLedgers((LedgerId(2), LedgerId(6)))]
 
 
-def test_a_missing_ledger_recorded_empty_or_given_up_leaves_the_list() -> None:
+def test_ledgers_recorded_empty_or_given_up_leave_the_list() -> None:
     before = record(listed(1, 4), listed(2, -1), listed(3))
     takeover = machine(given_up=[LedgerId(3)])
     takeover.start()
     takeover.on_record(Versioned(before, 5))
-    assert takeover.on_fenced({}, [LedgerId(2), LedgerId(3)], STAMP) == [CreateLedger(2)]
+    assert takeover.on_fenced({}, [LedgerId(3)], STAMP) == [CreateLedger(2)]
     [write] = takeover.on_ledger_created(LedgerId(7), STAMP)
     assert isinstance(write, WriteRecord)
     assert ids(write.record.ledgers) == [1, 7]
