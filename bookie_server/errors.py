@@ -46,7 +46,7 @@ class EntryConflictError(ConfigurationError):
 class CookieMismatchError(ConfigurationError):
     """A directory is not the one this bookie was formatted with."""
 
-    directory: Path
+    directory: Path | None = None
     bookie_id: str | None = None
 
 
@@ -100,7 +100,7 @@ class AddressTakenError(UnavailableError):
 class DiskFullError(UnavailableError):
     """No space was left; what was to be written is not there."""
 
-    path: Path
+    path: Path | None = None
 
 
 class TooManyFilesError(DiskFullError):
@@ -128,7 +128,7 @@ class DiskFailedError(OutcomeUnknownError):
     """A write or sync failed, so nothing that waited for it is known to be stored."""
 
     path: Path | None = None
-    missing: bool
+    missing: bool = False
     unreadable: bool = False
     """The disk could not read this place; it may be able to read the rest of the file."""
 

@@ -88,6 +88,7 @@ class LogAdmin:
 
         Raises:
             ShrinkRefusedError: `before` is above the tail, and so would make later appends invisible.
+            ReadError: too few bookies respond to determine the tail.
             LogNotFoundError: no such log, or it is being deleted.
             ContendedError: the record changed during every attempt; try again.
             MetadataOutcomeUnknownError: the trim may have been made.
@@ -168,10 +169,11 @@ class LogAdmin:
             tail = await tail_of(self._logs, ref, self._ledgers, self._config.password)
             if not await is_beyond(before, tail, self._ledgers, self._config.password):
                 return
-        except (ReadError, LedgerNotFoundError, EntryNotFoundError) as error:
-            raise _refused(
-                before, limit, "since the tail cannot be determined while bookies are unavailable"
-            ) from error
+        except ReadError as error:
+            why = f"cannot shrink to {before}: it is above {limit}, and the tail cannot be determined now: {error}"
+            raise ReadError(why, **error.facts) from error
+        except (LedgerNotFoundError, EntryNotFoundError) as error:
+            raise _refused(before, limit, f"since the tail cannot be determined: {error}") from error
         raise _refused(before, max(limit, tail), _INVISIBLE)
 
     # ---- seal and delete

@@ -190,7 +190,8 @@ def check_bookie_id(text: str) -> BookieId:
     Raises:
         InvalidNameError: it is not a legal one.
     """
-    if not _BOOKIE_ID.fullmatch(text) or text.lower() == "readonly" or "/" in text or len(text) > 255:
+    reserved = text in (".", "..") or text.lower() == "readonly"
+    if reserved or not _BOOKIE_ID.fullmatch(text) or "/" in text or len(text) > 255:
         raise InvalidNameError(
             f"bookie id {text!r} is not valid: use up to 255 letters, digits and . : - _, and not 'readonly'"
         )

@@ -32,16 +32,22 @@ def declared(error: type[LogStoreError]) -> set[str]:
 
 
 @cache
-def given() -> list[tuple[str, str, str]]:
-    """Place, error and fact of every keyword passed to one of our errors."""
+def made_in() -> list[tuple[str, str, set[str | None]]]:
+    """Place, error and facts of every place that makes one of our errors; None is for those of a mapping."""
     found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
                     place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                    found += [(place, node.func.id, keyword.arg) for keyword in node.keywords if keyword.arg]
+                    found.append((place, node.func.id, {keyword.arg for keyword in node.keywords}))
     return found
+
+
+@cache
+def given() -> list[tuple[str, str, str]]:
+    """Place, error and fact of every keyword passed to one of our errors."""
+    return [(place, name, fact) for place, name, facts in made_in() for fact in facts if fact]
 
 
 def test_every_fact_is_declared() -> None:
@@ -60,6 +66,15 @@ def test_every_declared_fact_is_given_somewhere() -> None:
     ]
     # MissingExtraError makes its own.
     assert [each for each in idle if each[0] != "MissingExtraError"] == []
+
+
+def test_a_fact_without_a_default_is_given_everywhere() -> None:
+    """Else asking for it would raise AttributeError."""
+    needed = {
+        name: {fact for fact in declared(kind) if not hasattr(kind, fact)} for name, kind in ERRORS.items()
+    }
+    needed["MissingExtraError"] = set()  # it makes its own
+    assert [made for made in made_in() if None not in made[2] and needed[made[1]] - made[2]] == []
 
 
 @pytest.mark.parametrize("name", sorted(ERRORS))

@@ -109,7 +109,21 @@ class Crossing:
     def _wait_for_capacity(self, deadline: Deadline | None) -> None:
         if not self._board.wait_until(self._has_capacity, deadline):
             assert deadline is not None
-            raise self._writer.full_error(deadline.timeout_s or 0.0)
+            raise self._full_error(deadline.timeout_s or 0.0)
+
+    def _full_error(self, waited_s: float) -> QueueFullError:
+        error = self._writer.full_error(waited_s)
+        if error.queued_bytes >= error.queued_bytes_max:
+            return error
+        # The writer has accepted less than it may: the rest is what has not crossed yet.
+        waiting, crossing_bytes = len(self._calls), self._bytes_put - self._bytes_crossed
+        return QueueFullError(
+            f"the writer of log {self._writer.log} had no capacity for {waited_s:g} s: {waiting} appends of "
+            f"{crossing_bytes} bytes wait for the client's thread, and {error.queued_bytes} bytes are unacknowledged; "
+            "wait for appends to succeed, or raise buffer_bytes_max or unacknowledged_bytes_max",
+            queued_bytes=error.queued_bytes + crossing_bytes,
+            queued_bytes_max=error.queued_bytes_max,
+        )
 
     def put_mark(self, call: Call) -> Pending[Any]:
         """Have the loop call this after everything queued, even if nothing new is accepted."""

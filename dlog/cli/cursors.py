@@ -80,16 +80,18 @@ async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag | None
 
     Neither can those of a log with a password.
     """
-    from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
+    from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError, HistoryPageError
     from dlog.together import each
-    from ledger.errors import ReadError, UnauthorizedError
+    from ledger.errors import DigestMismatchError, ReadError, UnauthorizedError
 
     async def measured(cursor: Cursor) -> list[tuple[Cursor, Lag | None]]:
         try:
             return [(cursor, await client.cursor_lag(log, cursor.name))]
         except CursorNotFoundError:
             return []  # removed in the meantime
-        except (ReadError, DataLossError, EntryFormatError, UnauthorizedError):
+        except (ReadError, UnauthorizedError):
+            return [(cursor, None)]
+        except (DataLossError, DigestMismatchError, EntryFormatError, HistoryPageError):
             return [(cursor, None)]
 
     found = await each(await client.cursors(log), measured)

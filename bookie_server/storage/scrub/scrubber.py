@@ -329,7 +329,8 @@ def _report_pass(done: ScrubPass) -> None:
         logger.warning("blocks that damaged parts of the index named were not checked; %s", _INDEX_WAY_OUT)
     if done.damaged_blocks:
         logger.warning(
-            "scrubbed %d blocks, %d bytes: %d blocks of %d ledgers are damaged, and marked for repair; %s",
+            "scrubbed %d blocks, %d bytes: %d blocks of %d ledgers are damaged; ledgers that name this bookie "
+            "are marked for repair; %s",
             done.blocks,
             done.block_bytes,
             done.damaged_blocks,

@@ -55,7 +55,8 @@ def commit_failed(error: sqlite3.Error, path: str) -> LogStoreError:
 
 def damaged(path: str, reason: str) -> MetadataStoreDamagedError:
     return MetadataStoreDamagedError(
-        f"{path} is damaged or no metadata store ({reason}): restore it from a backup", path=path
+        f"{path} is damaged, or no metadata store ({reason}): if the address is right, restore it from a backup",
+        path=path,
     )
 
 

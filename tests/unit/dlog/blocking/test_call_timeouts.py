@@ -96,6 +96,34 @@ def test_what_finds_no_capacity_in_time_is_not_submitted() -> None:
         assert payloads(log) == [b"x" * KIB] * accepted
 
 
+@pytest.mark.parametrize(
+    ("buffer_bytes_max", "all_writers_bytes_max"), [(2500, 1 << 20), (1 << 20, 2500), (1 << 26, 1 << 26)]
+)
+def test_the_error_names_a_limit_only_if_it_is_reached(
+    buffer_bytes_max: int, all_writers_bytes_max: int
+) -> None:
+    """Appends that have not crossed to the client's thread are in no queue of the writer yet."""
+    with blocking_log() as log:
+        writer = log.client(
+            batching=BatchLimits(entry_bytes_max=2000),
+            buffer_bytes_max=buffer_bytes_max,
+            unacknowledged_bytes_max=all_writers_bytes_max,
+        ).open_writer("orders", create=True)
+        refusals = []
+        for _ in range(20_000):
+            try:
+                writer.submit(b"x" * 500, timeout_s=0.0)
+            except QueueFullError as error:
+                refusals.append(error)
+        writer.close()
+        assert refusals
+        for error in refusals:
+            if "the limit is" in str(error):
+                assert error.queued_bytes >= error.queued_bytes_max, error
+            else:
+                assert "wait for the client's thread" in str(error), error
+
+
 def test_a_call_to_the_cluster_is_cancelled() -> None:
     """It is opened afterwards: nothing of the cancelled call is in the way."""
     with blocking_log() as log:

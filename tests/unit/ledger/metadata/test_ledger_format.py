@@ -212,7 +212,9 @@ def test_impossible_values_are_refused(why: str, text: bytes) -> None:
         decode_ledger_metadata(HEADER + b"2\n" + text)
 
 
-names = st.from_regex(r"[a-z0-9.:-]{1,20}", fullmatch=True).filter(lambda name: name != "readonly")
+names = st.from_regex(r"[a-z0-9.:-]{1,20}", fullmatch=True).filter(
+    lambda name: name not in ("readonly", ".", "..")
+)
 
 
 @st.composite

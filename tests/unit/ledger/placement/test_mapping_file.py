@@ -29,6 +29,8 @@ def test_a_line_is_an_id_or_a_host_and_a_location() -> None:
         ("a:1 /r\u00e4ck", "is not valid"),
         ("a/b /r1", "line 1 of mapping file f: bookie id 'a/b' is not valid"),
         ("readonly /r1", "bookie id 'readonly' is not valid"),
+        (". /r1", "bookie id '.' is not valid"),
+        (".. /r1", "bookie id '..' is not valid"),
         ("a:1 /r1\na:1 /r2", "line 2 of mapping file f gives a:1 a second location, /r2"),
         ("a:1 " + "/x" * 9, "is not valid"),
         ("\x00\x01", "line 1 of mapping file f must be"),
