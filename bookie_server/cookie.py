@@ -242,7 +242,7 @@ def roles(config: StorageConfig) -> list[tuple[str, Path]]:
 def _list_directories(
     disk: Disk, ours: Cookie, config: StorageConfig, found: Sequence[FoundDirectory]
 ) -> None:
-    """Have each directory list those there are now; what is new first, since the others would ask for it.
+    """Have each directory list those there are now, the journal's last.
 
     A full disk is a reason to add one: the reserve is spent on that, and a full directory without the index keeps its
     cookie, until a later start.

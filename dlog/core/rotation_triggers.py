@@ -49,7 +49,7 @@ class RotationLimits:
     """A ledger without appends for this long is sealed, so that its messages can be trimmed and tiered."""
 
     interval_min_s: float = 1.0
-    """Shortest time between two rotations; an explicit request does not wait for it."""
+    """Shortest time between two rotations; an explicit request and the hard limit do not wait for it."""
 
     hard_bytes_factor: int = 4
     """Appends wait once the ledger holds this multiple of `bytes_max` and still cannot be replaced."""

@@ -1,6 +1,7 @@
 """Values of BookKeeper's autorecovery ↔ bytes: marks, locks, votes, its layout, the time of the last check. Pure.
 
-All but the last are protobuf text, a field a line; the time is binary. Table: docs/formats.md, Metadata values.
+Marks, locks, votes and the layout are protobuf text, a field a line; the time is binary.
+Table: docs/formats.md, Metadata values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a registered bookie publishes ↔ bytes (BookieServiceInfoFormat). Pure.
 
-A bookie publishes one endpoint `bookie` with protocol `bookie-rpc`, and one `httpserver` with protocol `http`
-when it has one. Empty bytes are legacy: the bookie id is `host:port`. docs/formats.md, Metadata values;
+A bookie of dlog publishes one endpoint `bookie` with protocol `bookie-rpc`; Apache's may publish more.
+Empty bytes are legacy: the bookie id is `host:port`. docs/formats.md, Metadata values;
 docs/bookkeeper.md#registration.
 """
 
