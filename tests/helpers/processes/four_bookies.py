@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from bookie_server.tools.admin import init_cluster
 from ledger.client import LedgerClient
 from ledger.inspection.copies import Verdict
 from ledger.inspection.copy_audit import CopyAudit
@@ -24,7 +25,7 @@ class FourBookies:
 
     def __init__(self, directory: Path) -> None:
         self.uri = f"sqlite:///{directory}/meta.db"
-        assert run_bookie("init-cluster", "--metadata", self.uri).returncode == 0
+        init_cluster(self.uri)
         self.bookies = [BookieProcess(self.uri, directory / f"bookie-{number}") for number in range(4)]
         for each in self.bookies:
             each.start()

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.processes.bookie import BookieProcess, run_bookie
+from bookie_server.tools.admin import init_cluster
+from tests.helpers.processes.bookie import BookieProcess
 
 
 @pytest.fixture
 def metadata(tmp_path: Path) -> str:
     """URI of a fresh cluster's metadata store."""
     uri = f"sqlite:///{tmp_path}/meta.db"
-    done = run_bookie("init-cluster", "--metadata", uri)
-    assert done.returncode == 0, done.stderr
+    init_cluster(uri)
     return uri
 
 

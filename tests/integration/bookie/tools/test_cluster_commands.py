@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bookie_server.tools.admin import init_cluster
 from ledger.metadata.drivers import open_store
 from ledger.model import QuorumSizes
 from tests.helpers.ledger.appender import client_of
@@ -27,7 +28,7 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self.database = directory / "meta.db"
         self.uri = f"sqlite:///{self.database}"
-        assert run_bookie("init-cluster", "--metadata", self.uri).returncode == 0
+        init_cluster(self.uri)
         self.bookie = BookieProcess(self.uri, directory / "bookie")
         self.bookie.start()
         self.bookie_id = f"127.0.0.1:{self.bookie.port}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bookie_server.tools.admin import init_cluster
 from ledger.model import LedgerId, QuorumSizes
 from tests.helpers.ledger.appender import client_of
 from tests.helpers.processes.bookie import BookieProcess, run_bookie
@@ -23,7 +24,7 @@ class Racks:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.uri = f"sqlite:///{directory}/meta.db"
-        assert run_bookie("init-cluster", "--metadata", self.uri).returncode == 0
+        init_cluster(self.uri)
         locations: list[dict[str, Any]] = [
             {"network_location": "/z1/r1"},
             {"network_location": "/z1/r1"},
