@@ -80,7 +80,7 @@ async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag | None
 
     Neither can those of a log with a password.
     """
-    from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError, HistoryPageError
+    from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
     from dlog.together import each
     from ledger.errors import DigestMismatchError, ReadError, UnauthorizedError
 
@@ -91,7 +91,7 @@ async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag | None
             return []  # removed in the meantime
         except (ReadError, UnauthorizedError):
             return [(cursor, None)]
-        except (DataLossError, DigestMismatchError, EntryFormatError, HistoryPageError):
+        except (DataLossError, DigestMismatchError, EntryFormatError):
             return [(cursor, None)]
 
     found = await each(await client.cursors(log), measured)

@@ -12,7 +12,7 @@ import pytest
 from dlog.cli import cursors
 from dlog.cli.options import TableOutput
 from dlog.client import LogClient
-from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError, HistoryPageError
+from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
 from dlog.model import Cursor, MessageId
 from dlog.read.backlog import Lag
 from dlog.testing import SimulatedCluster, simulate
@@ -78,7 +78,6 @@ def test_cursors_are_listed_while_their_distance_cannot_be_measured(
         DataLossError("ledger 3 does not exist"),
         EntryFormatError("an entry is damaged"),
         DigestMismatchError("no copy of an entry is intact"),
-        HistoryPageError("a page of the ledger list is lost"),
     ],
 )
 async def test_cursors_of_a_log_that_lost_data_are_listed(
