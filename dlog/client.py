@@ -40,6 +40,7 @@ from dlog.log_retention import LogRetention, RetentionPlan
 from dlog.metadata.log_properties import LogProperties
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import (
+    DEFAULT_NAMESPACE,
     Cursor,
     ListedLedger,
     LogMetadata,
@@ -73,8 +74,6 @@ from ledger.model import LedgerId
 from ledger.tasks import start_task
 
 _log = logging.getLogger(__name__)
-
-DEFAULT_NAMESPACE = "default"
 
 
 def connect(
@@ -312,7 +311,8 @@ class LogClient:
         On return the previous writer is fenced: none of its appends can be acknowledged any more. This client owns the
         log in a new epoch and appends go to a new ledger, which is in the log's ledger list.
 
-        `given_up`: ids of listed ledgers that are lost and whose loss is accepted; their messages are gone.
+        `given_up`: ids of listed ledgers that are lost and whose loss is accepted; their messages are gone. The writer
+        of such a ledger is not fenced: end it first (docs/log-semantics.md#rule-23).
 
         `wait_for_current_owner`: ask the current writer to hand the log over, and wait up to this number of seconds
         until it has: it then has the outcome of every append, and none is in doubt. A writer that does not answer

@@ -503,6 +503,9 @@ class NameNode:
     state: NameState
 
 
+DEFAULT_NAMESPACE = "default"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogName:
     """A log's address: namespace and name. str() gives `namespace/name`.

@@ -9,8 +9,8 @@ import pyarrow as pa
 from dlog.arrow.read_schema import read_schema
 from dlog.blocking.client import Client, connect
 from dlog.blocking.reader import Reader
-from dlog.client import DEFAULT_NAMESPACE
 from dlog.core.tailing import OnMissing
+from dlog.model import DEFAULT_NAMESPACE
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
 from ledger.errors import ConfigurationError

@@ -26,7 +26,7 @@ from dlog.blocking.not_copied import NotCopied
 from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
 from dlog.cache.metadata_cache import MetadataCache as AsyncMetadataCache
-from dlog.client import DEFAULT_NAMESPACE, LogClient
+from dlog.client import LogClient
 from dlog.client import connect as connect_async
 from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
@@ -37,7 +37,7 @@ from dlog.inspection.history import HistoryEvent
 from dlog.inspection.overview import Overview
 from dlog.inspection.verify import Progress, UncheckedLedger
 from dlog.log_retention import RetentionPlan
-from dlog.model import Cursor, ListedLedger, LogMetadata, MessageId, Retention
+from dlog.model import DEFAULT_NAMESPACE, Cursor, ListedLedger, LogMetadata, MessageId, Retention
 from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Where

@@ -29,7 +29,7 @@ from enum import StrEnum
 from dlog.core.commands import ReadRecord
 from dlog.errors import DataLossError, HistoryPageError, LogNotFoundError, TrimmedError, UnknownPositionError
 from dlog.ledger_list.window import ListWindow
-from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
+from dlog.model import DEFAULT_NAMESPACE, ListedLedger, LogMetadata, LogState, MessageId
 from ledger.model import NO_ENTRY
 
 # ---- what the shell is asked to do
@@ -537,8 +537,9 @@ class Tailing:
     def _start_at(self, earliest: MessageId) -> str:
         if self._cursor is None:
             return "start there"
-        name = self._log.rpartition("/")[2]
-        return f"move the cursor there with set_cursor or `dlog cursor set {name} {self._cursor} {earliest}`"
+        namespace, _, name = self._log.rpartition("/")
+        option = "" if namespace in ("", DEFAULT_NAMESPACE) else f" --namespace {namespace}"
+        return f"move the cursor there with set_cursor or `dlog cursor set {name} {self._cursor} {earliest}{option}`"
 
     def _apply_list(self, record: LogMetadata) -> None:
         ledger_id = self._position.ledger_id
@@ -580,7 +581,7 @@ class Tailing:
         else:
             resume_at = MessageId(listed.ledger_id + 1 if following is None else following, 0, 0)
         if missing is not _Missing.ENTRY and listed.seal is None and following is None:
-            raise self._endless_loss(listed.ledger_id, is_damaged=missing is _Missing.METADATA)
+            raise self._endless_loss(listed.ledger_id, missing)
         gap = Gap(self._position, resume_at, GapReason.DATA_LOSS)
         if self._on_data_loss is OnMissing.FAIL:
             raise self._data_loss(gap, listed, missing)
@@ -594,17 +595,14 @@ class Tailing:
             # Stay: an id above the last ledger would be an unknown position at the next record.
             self._ledger = _Ledger(listed.ledger_id, NO_ENTRY, sealed=True)
 
-    def _endless_loss(self, ledger_id: int, *, is_damaged: bool) -> DataLossError:
+    def _endless_loss(self, ledger_id: int, missing: _Missing) -> DataLossError:
         """No reader passes it: up to which id its messages are missing is not known."""
         last = f"ledger {ledger_id}, the last of log {self._log},"
-        what, way_out = (
-            f"{last} does not exist",
-            f", or give the ledger up with open_writer(..., given_up=[{ledger_id}])",
-        )
-        if is_damaged:
-            what, way_out = f"the metadata of {last} is damaged", ""
+        is_damaged = missing is _Missing.METADATA
+        what = f"the metadata of {last} is damaged" if is_damaged else f"{last} does not exist"
         return DataLossError(
-            f"{what}, and where that ledger ends is not known: restore the metadata store from a backup{way_out}",
+            f"{what}, and where that ledger ends is not known: restore the metadata store from a backup, or give the "
+            f"ledger up with open_writer(..., given_up=[{ledger_id}])",
             log=self._log,
             first=self._position,
             ledger_id=ledger_id,

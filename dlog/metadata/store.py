@@ -90,10 +90,13 @@ class LogMetadataStore:
         return await self._store.list_records(metadata_keys.namespace_key(self._root, namespace))
 
     async def names(self, namespace: str) -> list[str]:
-        """Names of the logs in a namespace, sorted."""
+        """Names of the logs in a namespace, sorted; a name that cannot be decoded is one of them."""
 
         async def is_active(name: str) -> bool:
-            node = await self.read_name(LogName(namespace=namespace, name=name))
+            try:
+                node = await self.read_name(LogName(namespace=namespace, name=name))
+            except RecordFormatError:
+                return True  # who opens that log learns of it, and the others are not kept from theirs
             return node is not None and node.value.state is NameState.ACTIVE
 
         used = await self.used_names(namespace)
@@ -151,12 +154,26 @@ class LogMetadataStore:
         Raises:
             LogNotFoundError: this incarnation no longer exists.
             LayoutMismatchError: the record belongs to another cluster.
-            RecordFormatError: the record is damaged.
+            RecordFormatError: the record is damaged or lost.
         """
         found = await self._read_or_none(ref, fresh=fresh)
+        if found is None and not fresh:
+            found = await self._read_or_none(ref)
         if found is None:
+            await self._raise_if_lost(ref)
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
         return found
+
+    async def _raise_if_lost(self, ref: LogRef) -> None:
+        """RecordFormatError if the record, which is absent, was not deleted: a deletion ends the name first."""
+        node = await self.read_name(ref.name)
+        if node is not None and node.value == NameNode(log_uuid=ref.log_uuid, state=NameState.ACTIVE):
+            key = self._record_key(ref)
+            raise RecordFormatError(
+                f"the record of log {ref.name} under {key} is missing, and the log was not deleted: restore it from a "
+                "backup",
+                key=key,
+            )
 
     async def read_window(
         self, ref: LogRef, ledger_id: int, ledgers_wanted: int = 1, *, fresh: bool = True

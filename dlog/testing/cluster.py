@@ -22,9 +22,10 @@ from typing import Any, TypeVar
 
 from bookie_server.config import Limits as BookieLimits
 from bookie_server.storage.config import StorageConfig
-from dlog.client import DEFAULT_NAMESPACE, LogClient
+from dlog.client import LogClient
 from dlog.config import LogConfig
 from dlog.core import metadata_keys
+from dlog.model import DEFAULT_NAMESPACE
 from dlog.testing.bookies import SimulatedBookie, small_storage
 from dlog.testing.disk.timing import DiskTiming
 from dlog.testing.errors import Problem

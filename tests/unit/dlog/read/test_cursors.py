@@ -345,6 +345,22 @@ def test_the_lag_behind_what_was_trimmed_is_that_of_the_earliest_message() -> No
     play(scene)
 
 
+@pytest.mark.parametrize(("namespace", "option"), [("default", ""), ("shop", " --namespace shop")])
+def test_the_advice_after_a_trim_names_the_namespace(namespace: str, option: str) -> None:
+    """Without it the command would set a cursor of another log."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client(namespace=namespace) as client:
+            async with client.open_writer(LOG, create=True) as writer:
+                ids = [await writer.append(b"%d" % number) for number in range(2)]
+            await client.set_cursor(LOG, "c", ids[0])
+            await client.shrink(LOG, ids[1])
+            with pytest.raises(TrimmedError, match=f"`dlog cursor set {LOG} c {ids[1]}{option}`"):
+                await anext(client.reader(LOG, cursor="c"))
+
+    simulate(main)
+
+
 def test_what_was_trimmed_before_it_was_acknowledged_is_reported() -> None:
     async def scene(client: LogClient, writer: LogWriter) -> None:
         ids = [await writer.append(b"%d" % number) for number in range(4)]
@@ -408,6 +424,7 @@ def test_a_reader_that_finds_its_log_deleted_leaves_no_cursor() -> None:
 
         async def take_late(*arguments: Any) -> Any:
             taken = await take(*arguments)
+            await client.logs.end_name(ref)
             await client.logs.remove_record(ref)
             await take(*arguments)  # as if it had been created only now
             return taken
