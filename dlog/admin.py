@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dlog.config import LogConfig
 from dlog.core import metadata_changes
 from dlog.core.metadata_update import Applied
-from dlog.errors import HistoryPageError, LogNotFoundError, ShrinkRefusedError
+from dlog.errors import HistoryPageError, LogNotFoundError, LogSealedError, ShrinkRefusedError
 from dlog.ledger_list.trim_cut import TrimCut
 from dlog.metadata.deletion import CHANGE_S_MAX, Deletion
 from dlog.metadata.log_ref import LogRef
@@ -191,7 +192,12 @@ class LogAdmin:
         info = await self.describe(log)
         if info.record.state is LogState.SEALED:
             return info.record
-        return (await self._end(info.ref, LogState.SEALED)).record
+        try:
+            return (await self._end(info.ref, LogState.SEALED)).record
+        except LogSealedError as error:
+            if error.state is not LogState.SEALED:
+                raise
+            return (await self._logs.read(info.ref)).value  # another client has sealed it in the meantime
 
     async def delete(self, log: LogName) -> bool:
         """Fence the writer, then delete the log and its ledgers. Call again to resume what was interrupted.
@@ -206,7 +212,8 @@ class LogAdmin:
         """
         info = await self.describe(log)
         if info.record.state is not LogState.DELETING:
-            await self._end(info.ref, LogState.DELETING)
+            with suppress(LogSealedError):  # another client has begun to delete it in the meantime
+                await self._end(info.ref, LogState.DELETING)
         return await self._finish_delete(info.ref)
 
     async def _finish_delete(self, ref: LogRef) -> bool:

@@ -21,6 +21,7 @@ from dlog.metadata.store import LogMetadataStore
 from dlog.metadata.value import change_value, read_value
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId, PageRef, Retention
 from ledger.environment import Environment
+from ledger.errors import LogStoreError
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import MetadataStore
 from ledger.model import Versioned
@@ -174,8 +175,14 @@ class LogRetention:
         Raises:
             The errors of `apply`, and of `LogAdmin.collect_ref`.
         """
-        plan = await self.apply(ref)
-        if plan.before is not None or has_deletable(record):
+        waits = has_deletable(record)
+        try:
+            trimmed = (await self.apply(ref)).before is not None
+        except LogStoreError:
+            if waits:  # what waits for its deletion does not wait for a retention that fails
+                await self._admin.collect_ref(ref)
+            raise
+        if trimmed or waits:
             await self._admin.collect_ref(ref)
 
 

@@ -91,6 +91,9 @@ class WriterOpening:
             except TakeoverLostError:
                 if on_lost is OnTakeoverLost.FAIL:
                     raise
+            except LogNotFoundError:  # deleted since it was found
+                if not create:
+                    raise
             await asyncio.sleep(backoff.next_s())
 
     async def rotate(self, name: LogName) -> None:

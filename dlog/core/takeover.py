@@ -298,8 +298,9 @@ class Takeover:
         ids = ", ".join(str(one) for one in self._missing)
         options = " ".join(f"--given-up {one}" for one in self._missing)
         return DataLossError(
-            f"log {self._log} lists ledger {ids}, which no longer exists: restore the metadata store from a backup, or "
-            f"accept the loss of its messages with open_writer(..., given_up=[{ids}]) or `dlog append {options}`",
+            f"log {self._log} lists ledger {ids}, whose metadata is missing or damaged: restore the metadata store "
+            f"from a backup, or accept the loss of its messages with open_writer(..., given_up=[{ids}]) or "
+            f"`dlog append {options}`",
             log=self._log,
             first=self._missing[0],
             last=self._missing[-1],

@@ -9,11 +9,11 @@ from dlog.inspection.inspected import Inspected
 from dlog.inspection.unsealed import newest_ledgers
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.ledger_list.totals import ListTotals
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import is_lost_ledger, with_fresh_record
 from dlog.model import MessageId
 from dlog.read.backlog import Amount
 from dlog.read.tail import opener
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import LedgerNotFoundError, MetadataFormatError
 from ledger.model import LedgerMetadata
 
 
@@ -27,7 +27,7 @@ class Overview:
     tail: MessageId | None
     """None if too few bookies respond to determine it."""
     newest: LedgerMetadata | None
-    """Metadata of the last ledger; None if the log lists none, or if it was replaced during the call."""
+    """Metadata of the last ledger; None if the log lists none, if it is lost, or if it was replaced."""
     open: Amount | None
     """What is readable in the open ledger; None if too few bookies respond, or its last entry cannot be read."""
 
@@ -63,6 +63,9 @@ async def overview(client: Inspected, log: str) -> Overview:
             newest = (await client.ledgers.store.read_ledger(info.record.tail.ledger_id)).value
         except LedgerNotFoundError:
             newest = None  # an empty ledger that a takeover has dropped in the meantime
+        except MetadataFormatError as error:
+            if info.record.tail.seal is None or not is_lost_ledger(error):
+                raise
 
     async def look(ledgers: LedgerList) -> Overview:
         found = await newest_ledgers(ledgers.record, opener(client.ledgers, client.config.password))

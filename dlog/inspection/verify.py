@@ -85,7 +85,7 @@ def loss_of_ledger(
         if is_damaged
         else f"log {log} lists ledger {ledger_id}, which does not exist"
     )
-    way_out = way_out_of_loss(ledger_id, sealed=sealed, is_damaged=is_damaged)
+    way_out = way_out_of_loss(ledger_id, sealed=sealed)
     return DataLossError(f"{what}: {way_out}", ledger_id=ledger_id)
 
 

@@ -19,6 +19,10 @@ _T = TypeVar("_T")
 
 _READ_PAST = "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
 
+_GIVE_UP = (
+    "accept the loss of its messages with open_writer(..., given_up=[{0}]) or `dlog append --given-up {0}`"
+)
+
 GoesBySeal = Callable[[ListedLedger | HistoryPageError], Awaitable[bool]]
 """Whether the seal of a ledger that was not found is used in its place, or what is known of a page."""
 
@@ -116,27 +120,19 @@ def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, acc
     return decide
 
 
-def way_out_of_loss(ledger_id: int, *, sealed: bool, is_damaged: bool = False) -> str:
-    """What to do about a listed ledger that has no metadata. A takeover asks only for those that are not sealed.
-
-    `is_damaged`: it has some, so that it cannot be given up, and until it is sealed its end is not known.
-    """
+def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
+    """What to do about a listed ledger without usable metadata. A takeover asks only for those that are not sealed."""
     restore = "restore the metadata store from a backup"
     if sealed:
         return f"{restore}, or {_READ_PAST}"
-    if is_damaged:
-        return restore
-    return (
-        f"{restore}, or accept the loss of its messages with open_writer(..., given_up=[{ledger_id}]) or "
-        f"`dlog append --given-up {ledger_id}`"
-    )
+    return f"{restore}, or {_GIVE_UP.format(ledger_id)}"
 
 
 def _damaged_ledger(error: MetadataFormatError, record: LogMetadata, what_fails: str) -> DataLossError:
     assert isinstance(error.key, int), "it is of a ledger"
     unsealed = {listed.ledger_id for listed in record.ledgers if listed.seal is None}
-    way_out = "" if error.key in unsealed else f"; or {_READ_PAST}"
-    return DataLossError(f"{what_fails}: {error}{way_out}", ledger_id=error.key)
+    way_out = _GIVE_UP.format(error.key) if error.key in unsealed else _READ_PAST
+    return DataLossError(f"{what_fails}: {error}; or {way_out}", ledger_id=error.key)
 
 
 def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata) -> str:

@@ -106,13 +106,23 @@ async def tidy(client: LogClient, ref: LogRef) -> None:
     """
     try:
         async with asyncio.timeout(_TIDY_S_MAX):
-            plan = await client.apply_retention(ref.name.name)
-            if plan.before is not None or has_deletable((await client.logs.read(ref)).value):
-                await client.collect(ref.name.name)
+            try:
+                await client.apply_retention(ref.name.name)
+            except LogStoreError:
+                await _collect(
+                    client, ref
+                )  # what waits for its deletion does not wait for a retention that fails
+                raise
+            await _collect(client, ref)
     except (LogStoreError, TimeoutError) as error:
         _log.warning(
             "log %s: could not trim it or delete ledgers; will try after the next batch: %s", ref, error
         )
+
+
+async def _collect(client: LogClient, ref: LogRef) -> None:
+    if has_deletable((await client.logs.read(ref)).value):
+        await client.collect(ref.name.name)
 
 
 async def discard(client: LogClient, ref: LogRef, ledger_ids: Collection[LedgerId]) -> list[LedgerId]:

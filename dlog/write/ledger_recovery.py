@@ -57,7 +57,8 @@ async def recover_ledgers(
     password: bytes,
     on_marked: Callable[[], None] | None = None,
 ) -> RecoveredLedgers:
-    """Recover all of these ledgers, in parallel. A missing ledger is reported in the result; any other error is raised.
+    """Recover all of these ledgers, in parallel. A ledger whose metadata is missing or damaged is
+    reported in the result; any other error is raised.
 
     `known`: facts that the record holds already; they never change, so nothing is read for them. Such a ledger was
     closed, so one that is lost needs no fence. `on_marked`: called each time that the recovery of one of them begins to
@@ -87,7 +88,7 @@ async def _recover_one(
     except LedgerNotFoundError:
         return None
     except MetadataFormatError as error:
-        if known is None or not is_lost_ledger(error):
+        if not is_lost_ledger(error):
             raise
         return None
     try:

@@ -12,9 +12,10 @@ from dlog.errors import DataLossError, EntryFormatError
 from dlog.format.entry import ELSEWHERE, Envelope, decode_envelope
 from dlog.format.producer_snapshot import SEQUENCE_MAX, LastMessage, decode_snapshot, sequence_too_large
 from dlog.ledger_list.ledger_list import LedgerList
+from dlog.metadata.fresh_record import is_lost_ledger
 from dlog.model import MessageId
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError
+from ledger.errors import LedgerNotFoundError, MetadataFormatError
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 
@@ -52,9 +53,9 @@ async def find_producers(
             return {}
         try:
             handle = await ledgers.open(one.ledger_id, password)
-        except LedgerNotFoundError:
+        except (LedgerNotFoundError, MetadataFormatError) as error:
             # One that is given up and exists is not lost: readers see its messages, so its producers count.
-            if one.ledger_id in given_up:
+            if one.ledger_id in given_up and is_lost_ledger(error):
                 continue
             raise
         try:

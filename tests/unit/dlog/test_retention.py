@@ -12,6 +12,7 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.core import metadata_keys
+from dlog.core.metadata_changes import has_deletable
 from dlog.errors import LogNotFoundError, RecordFormatError
 from dlog.inspection.ledgers import listed_ledgers
 from dlog.ledger_list.listing import SHORT_SIZES, Sizes
@@ -434,5 +435,28 @@ def test_a_trim_whose_ledgers_had_to_stay_listed_is_finished_by_the_next_one(
         client.logs.list_sizes = Sizes(pending_max=100)
         await client.shrink(LOG, before)
         assert (await client.describe(LOG)).record.ledgers[0].ledger_id == before.ledger_id
+
+    play(scene)
+
+
+def test_what_waits_for_its_deletion_does_not_wait_for_a_retention_that_fails() -> None:
+    """A cursor that cannot be decoded keeps `keep_unread` from a decision."""
+
+    async def scene(
+        cluster: SimulatedCluster, client: LogClient, writer: LogWriter, ids: list[MessageId]
+    ) -> None:
+        await client.set_retention(LOG, Retention(keep_unread=True))
+        await client.set_cursor(LOG, "damaged", "earliest")
+        ref = (await client.describe(LOG)).ref
+        key = metadata_keys.cursor_key(ref.root, ref.name, ref.log_uuid, "damaged")
+        found = await client.ledgers.store.read_record(key)
+        await client.ledgers.store.write_record(key, b"rubbish", found.version)
+        await client.shrink(LOG, ids[4])
+        assert has_deletable((await client.describe(LOG)).record)
+        for _ in range(2):
+            await writer.append(b"more")
+            await writer.rotate()
+            await asyncio.sleep(2)
+        assert not has_deletable((await client.describe(LOG)).record)
 
     play(scene)

@@ -244,6 +244,15 @@ def test_an_open_ledger_whose_metadata_is_lost_ends_a_tail_that_asked_for_gaps(d
     simulate(main)
 
 
+@pytest.mark.parametrize("damaged", [b"", DAMAGED])
+def test_the_overview_of_a_log_whose_last_ledger_is_lost(damaged: bytes) -> None:
+    async def scene(loss: Loss) -> None:
+        found = await loss.client.overview(LOG)
+        assert found.totals.messages == 12 and found.newest is None
+
+    play(scene, lost=3, damaged=damaged)
+
+
 def test_a_cursor_is_set_before_what_is_lost() -> None:
     """It shows to the reader that continues there."""
 

@@ -20,7 +20,8 @@ def test_a_rotation_finds_that_the_metadata_of_the_ledger_is_lost() -> None:
             await client.ledgers.store.remove_ledger(found.ledger_id)
             for _ in range(2):
                 with pytest.raises(
-                    AppendAbortedError, match=f"lists ledger {found.ledger_id}, which no longer exists"
+                    AppendAbortedError,
+                    match=f"lists ledger {found.ledger_id}, whose metadata is missing or damaged",
                 ):
                     await writer.rotate()
             assert (await client.describe("orders")).record.owner == writer.owner

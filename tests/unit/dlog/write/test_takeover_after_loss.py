@@ -1,4 +1,7 @@
-"""A sealed ledger whose metadata is lost stops neither the next writer nor the end of its log, and stays listed."""
+"""A sealed ledger whose metadata is lost stops neither the next writer nor the end of its log, and stays listed.
+
+An open one stops both until it is given up, whether its metadata is missing or damaged.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,20 @@ def play(scene: Scene, *, lost: int, value: bytes = b"") -> None:
             for payload in (b"one", b"two"):
                 async with client.open_writer(LOG, create=True) as writer:
                     ids.append(await writer.append(payload))
-            ledger_id = LedgerId(ids[lost].ledger_id)
-            if value:
-                tx = MemoryTransaction(cluster.metadata._cluster)
-                stored_ledgers.write(tx, ledger_id, value, stored_ledgers.read(tx, ledger_id).version)
-            else:
-                await client.ledgers.delete(ledger_id)
+            await lose(cluster, client, ids[lost].ledger_id, value)
         async with await cluster.client() as client:
             await scene(client)
 
     simulate(main)
+
+
+async def lose(cluster: SimulatedCluster, client: LogClient, ledger_id: int, value: bytes) -> None:
+    if not value:
+        await client.ledgers.delete(LedgerId(ledger_id))
+        return
+    tx = MemoryTransaction(cluster.metadata._cluster)
+    version = stored_ledgers.read(tx, LedgerId(ledger_id)).version
+    stored_ledgers.write(tx, LedgerId(ledger_id), value, version)
 
 
 async def items(client: LogClient) -> list[bytes | str | None]:
@@ -98,3 +105,24 @@ def test_metadata_of_a_later_release_stops_a_takeover() -> None:
             await client.open_writer(LOG)
 
     play(scene, lost=1, value=OF_A_LATER_RELEASE)
+
+
+@pytest.mark.parametrize("value", [b"", DAMAGED])
+def test_an_open_one_stops_all_until_it_is_given_up(value: bytes) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer(LOG, create=True)
+            lost = LedgerId((await writer.append(b"lost")).ledger_id)
+            writer.abort()
+            await lose(cluster, client, lost, value)
+            for attempt in (client.open_writer, client.seal, client.delete):
+                with pytest.raises(DataLossError, match=f"given_up=\\[{lost}\\]"):
+                    await attempt(LOG)  # type: ignore[operator]  # of three kinds
+            with pytest.raises(DataLossError, match=f"given_up=\\[{lost}\\]"):
+                await items(client)
+            async with client.open_writer(LOG, given_up=[lost]) as writer:
+                await writer.append(b"kept")
+            assert await items(client) == [b"kept"]
+            await client.delete(LOG)
+
+    simulate(main)
