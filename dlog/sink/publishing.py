@@ -109,9 +109,8 @@ async def tidy(client: LogClient, ref: LogRef) -> None:
             try:
                 await client.apply_retention(ref.name.name)
             except LogStoreError:
-                await _collect(
-                    client, ref
-                )  # what waits for its deletion does not wait for a retention that fails
+                # What waits for its deletion does not wait for a retention that fails.
+                await _collect(client, ref)
                 raise
             await _collect(client, ref)
     except (LogStoreError, TimeoutError) as error:

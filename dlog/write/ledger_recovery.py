@@ -57,8 +57,9 @@ async def recover_ledgers(
     password: bytes,
     on_marked: Callable[[], None] | None = None,
 ) -> RecoveredLedgers:
-    """Recover all of these ledgers, in parallel. A ledger whose metadata is missing or damaged is
-    reported in the result; any other error is raised.
+    """Recover all of these ledgers, in parallel. One whose metadata is missing or damaged is reported in the result.
+
+    Any other error is raised.
 
     `known`: facts that the record holds already; they never change, so nothing is read for them. Such a ledger was
     closed, so one that is lost needs no fence. `on_marked`: called each time that the recovery of one of them begins to
