@@ -311,8 +311,8 @@ class LogClient:
         On return the previous writer is fenced: none of its appends can be acknowledged any more. This client owns the
         log in a new epoch and appends go to a new ledger, which is in the log's ledger list.
 
-        `given_up`: ids of listed ledgers that are lost and whose loss is accepted; their messages are gone. The writer
-        of such a ledger is not fenced: end it first (docs/log-semantics.md#rule-23).
+        `given_up`: ids of listed ledgers that are lost and whose loss is accepted. The writer of such a ledger is not
+        fenced: end it first (docs/log-semantics.md#rule-23).
 
         `wait_for_current_owner`: ask the current writer to hand the log over, and wait up to this number of seconds
         until it has: it then has the outcome of every append, and none is in doubt. A writer that does not answer

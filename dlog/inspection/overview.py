@@ -54,17 +54,16 @@ async def overview(client: Inspected, log: str) -> Overview:
 
     Raises:
         LogNotFoundError: no such log.
-        DataLossError: an unsealed listed ledger does not exist.
+        DataLossError: an unsealed listed ledger does not exist, or its metadata is damaged.
     """
     info = await client.describe(log)
     newest = None
     if info.record.tail is not None:
         try:
             newest = (await client.ledgers.store.read_ledger(info.record.tail.ledger_id)).value
-        except LedgerNotFoundError:
-            newest = None  # an empty ledger that a takeover has dropped in the meantime
-        except MetadataFormatError as error:
-            if info.record.tail.seal is None or not is_lost_ledger(error):
+        except (LedgerNotFoundError, MetadataFormatError) as error:
+            # It may be an empty ledger that a takeover has dropped in the meantime; a fresh record shows that below.
+            if not is_lost_ledger(error):
                 raise
 
     async def look(ledgers: LedgerList) -> Overview:

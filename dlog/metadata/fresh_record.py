@@ -122,21 +122,24 @@ def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, acc
 
 def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
     """What to do about a listed ledger without usable metadata. A takeover asks only for those that are not sealed."""
-    restore = "restore the metadata store from a backup"
-    if sealed:
-        return f"{restore}, or {_READ_PAST}"
-    return f"{restore}, or {_GIVE_UP.format(ledger_id)}"
+    return f"restore the metadata store from a backup, or {_without_it(ledger_id, sealed=sealed)}"
+
+
+def _without_it(ledger_id: int, *, sealed: bool) -> str:
+    return _READ_PAST if sealed else _GIVE_UP.format(ledger_id)
 
 
 def _damaged_ledger(error: MetadataFormatError, record: LogMetadata, what_fails: str) -> DataLossError:
     assert isinstance(error.key, int), "it is of a ledger"
-    unsealed = {listed.ledger_id for listed in record.ledgers if listed.seal is None}
-    way_out = _GIVE_UP.format(error.key) if error.key in unsealed else _READ_PAST
+    way_out = _without_it(error.key, sealed=not _is_unsealed(error.key, record))
     return DataLossError(f"{what_fails}: {error}; or {way_out}", ledger_id=error.key)
 
 
 def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata) -> str:
     if isinstance(error, EntryNotFoundError):
         return "restore that entry on its bookies"
-    unsealed = {listed.ledger_id for listed in record.ledgers if listed.seal is None}
-    return way_out_of_loss(error.ledger_id, sealed=error.ledger_id not in unsealed)
+    return way_out_of_loss(error.ledger_id, sealed=not _is_unsealed(error.ledger_id, record))
+
+
+def _is_unsealed(ledger_id: int, record: LogMetadata) -> bool:
+    return any(listed.ledger_id == ledger_id and listed.seal is None for listed in record.ledgers)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from dlog.client import LogClient
-from dlog.core.metadata_changes import has_deletable, with_orphan_barred
+from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_update import Applied
 from dlog.core.publication import (
     Barred,
@@ -34,6 +34,7 @@ from dlog.errors import (
     WriterDeposedError,
 )
 from dlog.format.log_metadata import SINKS_MAX
+from dlog.log_retention import LogRetention
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogState
 from dlog.sink.epoch import SinkEpoch
@@ -104,24 +105,15 @@ async def tidy(client: LogClient, ref: LogRef) -> None:
 
     An error is logged: what is left is tried again after the next batch.
     """
+    ledgers = client.ledgers
+    retention = LogRetention(ledgers.store, client.logs, client.admin, ledgers.environment)
     try:
         async with asyncio.timeout(_TIDY_S_MAX):
-            try:
-                await client.apply_retention(ref.name.name)
-            except LogStoreError:
-                # What waits for its deletion does not wait for a retention that fails.
-                await _collect(client, ref)
-                raise
-            await _collect(client, ref)
+            await retention.tidy(ref, (await client.logs.read(ref)).value)
     except (LogStoreError, TimeoutError) as error:
         _log.warning(
             "log %s: could not trim it or delete ledgers; will try after the next batch: %s", ref, error
         )
-
-
-async def _collect(client: LogClient, ref: LogRef) -> None:
-    if has_deletable((await client.logs.read(ref)).value):
-        await client.collect(ref.name.name)
 
 
 async def discard(client: LogClient, ref: LogRef, ledger_ids: Collection[LedgerId]) -> list[LedgerId]:

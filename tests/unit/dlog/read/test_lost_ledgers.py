@@ -235,11 +235,11 @@ def test_an_open_ledger_whose_metadata_is_lost_ends_a_tail_that_asked_for_gaps(d
                     async with asyncio.timeout(600):
                         await anext(reader.items())
             writer.abort()
-            if not damaged:  # the way out that the error names
-                async with client.open_writer(LOG, given_up=[first.ledger_id]) as successor:
-                    second = await successor.append(b"two")
-                reader = client.reader(LOG, cursor="c", until="latest")
-                assert [message.id async for message in reader] == [second]
+            # The way out that the error names.
+            async with client.open_writer(LOG, given_up=[first.ledger_id]) as successor:
+                second = await successor.append(b"two")
+            reader = client.reader(LOG, cursor="c", until="latest")
+            assert [message.id async for message in reader] == [second]
 
     simulate(main)
 
@@ -251,6 +251,23 @@ def test_the_overview_of_a_log_whose_last_ledger_is_lost(damaged: bytes) -> None
         assert found.totals.messages == 12 and found.newest is None
 
     play(scene, lost=3, damaged=damaged)
+
+
+@pytest.mark.parametrize("damaged", [b"", DAMAGED])
+def test_the_overview_of_a_log_whose_open_ledger_is_lost_names_the_way_out(damaged: bytes) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer(LOG, create=True)
+            lost = LedgerId((await writer.append(b"one")).ledger_id)
+            writer.abort()
+            if damaged:
+                damage(cluster, lost, damaged)
+            else:
+                await client.ledgers.delete(lost)
+            with pytest.raises(DataLossError, match=f"given_up=.{lost}."):
+                await client.overview(LOG)
+
+    simulate(main)
 
 
 def test_a_cursor_is_set_before_what_is_lost() -> None:
