@@ -86,13 +86,14 @@ async def test_a_takeover_that_cannot_fence_deletes_the_ledger_that_it_has_creat
         writer = await client.open_writer("orders", create=True)
         lost = (await writer.append(b"one")).ledger_id
         await writer.rotate()
+        await writer.append(b"two")  # an empty ledger would leave the list, and be deleted later
         await client.ledgers.delete(lost)
         before = await ledgers_of(client)
         with pytest.raises(DataLossError):
             await candidate.open_writer("orders")
         assert await ledgers_of(client) == before
         taken_over = await candidate.open_writer("orders", given_up=[lost])
-        await taken_over.append(b"two")
+        await taken_over.append(b"three")
         assert await ledgers_of(client) == before | set(taken_over.record.ledger_ids) - {lost}
 
 
