@@ -15,6 +15,7 @@ from typing import Any
 import bookie_server
 import dlog
 import ledger
+from dlog.errors import RecordFormatError
 from ledger.errors import LogStoreError
 
 AWAITED: Mapping[str, str] = {
@@ -38,6 +39,9 @@ AWAITED: Mapping[str, str] = {
 }
 """By the qualified name of the task's coroutine, or a pattern: what gets its error."""
 
+ENDS_ITS_WRITER = ("RecordWatch._run", "RotationRunner._*")
+"""Tasks whose error ends the writer, whose calls then raise it: only a lost or damaged record may do so."""
+
 _PACKAGES = tuple(str(Path(package.__path__[0])) + "/" for package in (dlog, ledger, bookie_server))
 _TESTING = str(Path(__file__).parent) + "/"
 
@@ -49,4 +53,5 @@ def has_lost_its_error(coroutine: Any, error: BaseException) -> bool:
     file = coroutine.cr_code.co_filename
     if file.startswith(_TESTING) or not file.startswith(_PACKAGES):
         return False  # of the swarm or of a test, which decide for themselves what they expect
-    return not any(fnmatchcase(coroutine.__qualname__, name) for name in AWAITED)
+    may_end = (*AWAITED, *ENDS_ITS_WRITER) if isinstance(error, RecordFormatError) else AWAITED
+    return not any(fnmatchcase(coroutine.__qualname__, name) for name in may_end)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dlog.testing.swarm.drawing import make_plan
-from dlog.testing.swarm.plan import Plan
+from dlog.testing.swarm.plan import LOSSES, Plan
 from dlog.testing.swarm.run import run_plan
 from tests.helpers.coverage.functions import called_by, defined
 
@@ -29,6 +29,7 @@ RUNS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("chaos", 3, {"inspectors": 2, "shrinks": True, "other_log": True, "short_lists": True}),
     ("chaos", 2, {"compaction": True, "retains": True, "writers": 2}),
     ("chaos", 21, {"rebuilds": True, "single_write_bytes_min": 1, "compaction": False}),
+    *(("narrow", 48 + number, {"loses": loses}) for number, loses in enumerate(LOSSES)),
 )
 """Few that together call nearly everything: to watch each call makes a run take three times as long."""
 MORE: tuple[tuple[str, int, dict[str, Any]], ...] = tuple(

@@ -62,6 +62,7 @@ class RegisterHistory:
     def __init__(self) -> None:
         self.calls: list[RegisterCall] = []
         self._moments = count(1)
+        self._ended = False
 
     def of(self, register: str) -> list[RegisterCall]:
         return [call for call in self.calls if call.register == register]
@@ -77,8 +78,13 @@ class RegisterHistory:
     ) -> RegisterCall:
         """A call begins."""
         call = RegisterCall(client, register, operation, expected, value, next(self._moments))
-        self.calls.append(call)
+        if not self._ended:
+            self.calls.append(call)
         return call
+
+    def end(self) -> None:
+        """What is called, and what returns, from now on is not kept: values are about to change by themselves."""
+        self._ended = True
 
     async def follow(
         self, call: RegisterCall, answer: Awaitable[T], found: Callable[[T], tuple[int | None, bytes | None]]
@@ -87,14 +93,13 @@ class RegisterHistory:
         try:
             result = await answer
         except (LogStoreError, CancelledError) as error:
-            call.outcome = _outcome(error)
+            if not self._ended:
+                call.outcome, call.returned = _outcome(error), next(self._moments)
             raise
-        else:
-            call.outcome = CallOutcome.DONE
+        if not self._ended:
+            call.outcome, call.returned = CallOutcome.DONE, next(self._moments)
             call.version, call.value = found(result)
-            return result
-        finally:
-            call.returned = next(self._moments)
+        return result
 
 
 def _outcome(error: BaseException) -> CallOutcome:

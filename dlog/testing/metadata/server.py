@@ -135,6 +135,31 @@ class SimulatedMetadata:
     def draw(self, span: Span) -> float:
         return self._chance.uniform(*span)
 
+    def replace_record(self, key: str, value: bytes | None) -> bytes | None:
+        """Put `value` where the record is, or nothing, as no client asked for; returns what was there."""
+        return self._replace(records.PREFIX + key, value)
+
+    def replace_ledger(self, ledger_id: int, value: bytes | None) -> bytes | None:
+        """The same with the metadata of a ledger."""
+        return self._replace(ledgers.watch_key(ledger_id), value)
+
+    def _replace(self, key: str, value: bytes | None) -> bytes | None:
+        def replace(tx: Transaction) -> bytes | None:
+            found = tx.get(key)
+            if found is None:
+                if value is not None:
+                    tx.create(key, value)
+                return None
+            if value is None:
+                tx.remove(key, found.version)
+            else:
+                tx.update(key, value, found.version)
+            return found.value
+
+        self.faults.note("lost_value", key)
+        was: bytes | None = self._run(replace, self.name)
+        return was
+
     # ---- requests
 
     def send(self, request: Request) -> None:

@@ -20,6 +20,7 @@ from dlog.testing.swarm.plan import (
     DISKS,
     LASTING,
     LATER_BEYOND,
+    LOSSES,
     MISDIRECTED_READ,
     NETWORK,
     NO_DESCRIPTORS,
@@ -75,6 +76,9 @@ def plan_of(seed: int, chance: Random, profile: str = "chaos", **overrides: Any)
             drawn["bookies"] = max(drawn["bookies"], min(6, drawn["ensemble"] + 2))
         later = Draw(Random(f"inspectors {seed}"))
         drawn["inspectors"] = later.chance.choice((1, 1, 2)) if later.maybe(0.15) else 0
+        later = Draw(Random(f"losses {seed}"))
+        if later.maybe(0.3):
+            drawn["loses"] = later.chance.choice(("ledger", "ledger", "ledger", *LOSSES))
     drawn["compaction"] = Draw(Random(f"compaction {seed}")).maybe(0.3)
     drawn["visitors"] = int(Draw(Random(f"visitors {seed}")).maybe(0.2))
     if profile == "narrow":

@@ -86,6 +86,9 @@ SCENES = (
 BEYOND_SCENES = ("rotten_ambush", "wiped_ambush", "emptied_ambush", "rotten_fence")
 """Short schedules of faults that belong together; see scenes.py."""
 
+LOSSES = ("ledger", "record", "name", "cursor", "properties", "retention")
+"""Values in the metadata store; see losses/."""
+
 RACKS_MIN = 2
 """Racks that clients ask for, which counts where bookies are in some."""
 
@@ -146,6 +149,8 @@ class Plan:
     """The record keeps three ledgers, and pages have the others."""
     consumers: int = 0
     """Processes that share a cursor."""
+    loses: str = ""
+    """What the log loses at the end, of LOSSES; nothing: a page of its list, if that has some."""
     polite: float = 0.0
     """The share of takeovers that first ask the owner; with any, administrators also ask it to rotate."""
     retains: bool = False
@@ -339,9 +344,13 @@ class Plan:
 
     @property
     def waits_for_garbage(self) -> bool:
-        """Where clocks jump, ledgers may be kept for as long as these jumped; where bookies are lost, for the grace."""
+        """Where clocks jump, ledgers may be kept for as long as these jumped; where bookies are lost, for the grace.
+
+        A log that is deleted keeps a ledger of which only damaged metadata is left for the grace, too, and the ledgers
+        after it.
+        """
         lost = {"clock_jump", "lost_bookie", "minor_rot"} & {*self.faults}
-        return self.garbage and not lost and not self.operators
+        return self.garbage and not lost and not self.operators and self.loses != "ledger"
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not as in a plan without a seed; what a kept seed writes down."""

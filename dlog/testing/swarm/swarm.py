@@ -28,7 +28,9 @@ from dlog.testing.swarm.audits import broken_promises, leaks, root_of, unfound_d
 from dlog.testing.swarm.chaos import Chaos
 from dlog.testing.swarm.garbage import dead_files_are_removed, garbage_is_deleted
 from dlog.testing.swarm.lasting_faults import victims_max
-from dlog.testing.swarm.lost_pages import LostPage
+from dlog.testing.swarm.losses.lost_ledger import LostLedger
+from dlog.testing.swarm.losses.lost_page import LostPage
+from dlog.testing.swarm.losses.lost_value import LostValue
 from dlog.testing.swarm.plan import RACKS_MIN, Plan
 from dlog.testing.swarm.processes.administrators import OTHER_LOG, SwarmAdministrator
 from dlog.testing.swarm.processes.cancellers import Appended, SwarmCanceller
@@ -180,10 +182,10 @@ class Swarm:
         slowest = min(node.clock.rate for node in self._loop.nodes())
         in_time = c17_appends_end_in_time(history.appends, self._plan.hold_s / slowest, self.chaos.pauses)
         self.wrong += first_findings("c17_appends_end_in_time", in_time)
-        if within and self._plan.short_lists:
-            check = self._cluster.run("page-verifier", self._lose_a_page)
+        if within and (self._plan.loses or self._plan.short_lists):
+            check = self._cluster.run("loss-verifier", self._lose_something)
             # As many requests to the metadata store, one after the other, as several other phases.
-            what = "a log with a lost page is read, trimmed and deleted"
+            what = f"a log that has lost its {self._plan.loses or 'page'} is used and deleted"
             self.wrong += await self._in_time(what, check, limit_s=3 * self._plan.phase_s_max)
         self.chaos.leave_the_dead()
         await self._in_time("bookies stop", self._cluster.stop())
@@ -214,10 +216,21 @@ class Swarm:
                 limit_s = 3 * plan.phase_s_max if who == "repairer" else None
                 self.wrong += await self._in_time(what, verify, limit_s)
 
-    async def _lose_a_page(self) -> list[str]:
+    async def _lose_something(self) -> list[str]:
         """Last of all, since nothing else may use the log any more."""
-        chance = self._loop.seeds.stream("lost page")
-        wrong = await LostPage(self._connect, LOG, chance, self._plan.reader_config()).check()
+        chance, config = self._loop.seeds.stream("lost page"), self._plan.reader_config()
+        metadata, value = self._cluster.metadata, self._plan.loses
+        check: LostPage | LostLedger | LostValue
+        match value:
+            case "":
+                check = LostPage(self._connect, LOG, chance, config)
+            case "ledger":
+                check = LostLedger(self._connect, LOG, chance, config, metadata=metadata)
+            case _:
+                check = LostValue(self._connect, LOG, chance, config, metadata=metadata, value=value)
+        if value:
+            metadata.history.end()
+        wrong = await check.check()
         if self._plan.waits_for_garbage:
             client = await self._connect()
             try:

@@ -5,28 +5,21 @@ Source: docs/log-semantics.md#pages, #rule-28.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from random import Random
-from typing import Any, TypeVar
 
-from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.core.tailing import Gap, GapReason
 from dlog.errors import HistoryPageError, LogNotFoundError, TrimmedError
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, Message, MessageId, PageRef
-from dlog.read.config import ReaderConfig
 from dlog.read.resolution import Resolution
-from ledger.errors import MetadataVersionError, OutcomeUnknownError, RecordNotFoundError, UnavailableError
+from dlog.testing.swarm.losses.loss_check import LossCheck
+from ledger.errors import MetadataVersionError, RecordNotFoundError
 
-T = TypeVar("T")
-Connect = Callable[[], Coroutine[Any, Any, LogClient]]
-_TRY_AGAIN_S = 0.5
 _TRIMMED_FIRST = 0.3
 """Otherwise a page that lists trimmed ledgers only is rare at the end of a run."""
 _LEDGERS_AFTER = 6
@@ -64,16 +57,10 @@ class _Loss:
         return [one for one in self.whole if self.gap.first <= one.id < self.gap.resume_at]
 
 
-class LostPage:
-    """Takes one page out of the metadata store and uses the log. Nothing else may use it any more."""
+class LostPage(LossCheck):
+    """Takes one page out of the metadata store and uses the log."""
 
-    def __init__(self, connect: Connect, log: str, chance: Random, config: ReaderConfig) -> None:
-        self._connect = connect
-        self._log = log
-        self._chance = chance
-        self._config = config
-        self._client: LogClient
-        self._wrong: list[str] = []
+    what = "a lost page of its list"
 
     async def check(self) -> list[str]:
         """What must not have happened. Nothing is lost if no page lists anything."""
@@ -119,7 +106,7 @@ class LostPage:
             ref, record, pages = await self._again(self._listing_pages)
             if not pages:
                 return None
-            whole = await self._again(lambda: self._items(on_data_loss="fail"))
+            whole = await self._whole()
             page = self._chance.choice(pages)
             key = metadata_keys.page_key(ref.root, ref.name, ref.log_uuid, page.name)
             lose = self._chance.choice((self._remove, self._damage))
@@ -128,7 +115,7 @@ class LostPage:
             await self._client.close()
         first = max(MessageId(page.first_id, 0, 0), record.trim_before)
         gap = Gap(first, MessageId(page.last_id + 1, 0, 0), GapReason.DATA_LOSS)
-        return _Loss([one for one in whole if isinstance(one, Message)], page, gap)
+        return _Loss(whole, page, gap)
 
     async def _trim_before(self) -> MessageId:
         return (await self._client.describe(self._log)).record.trim_before
@@ -161,12 +148,6 @@ class LostPage:
 
     def _uses_of_trimmed(self) -> tuple[Callable[[_Loss], Awaitable[None]], ...]:
         return self._read_as_before, self._resolve_trimmed
-
-    async def _items(self, **wanted: Any) -> list[Message | Gap]:
-        async with self._client.reader(
-            self._log, until="latest", on_trimmed="skip", config=self._config, **wanted
-        ) as reader:
-            return [item async for item in reader.items()]
 
     async def _read_past(self, loss: _Loss) -> None:
         found = await self._items(on_data_loss="gap")
@@ -272,27 +253,3 @@ class LostPage:
         except LogNotFoundError:
             return
         self._say("a log that was deleted with a lost page can be read")
-
-    # ---- parts
-
-    def _expect(self, what: str, found: list[Message | Gap], expected: list[Message | Gap] | Any) -> None:
-        if found != expected:
-            places = [one.first if isinstance(one, Gap) else one.id for one in found]
-            wanted = [one.first if isinstance(one, Gap) else one.id for one in expected]
-            at = next(
-                (n for n, pair in enumerate(zip(found, expected, strict=False)) if pair[0] != pair[1]), -1
-            )
-            self._say(
-                f"a reader was to return {what}, {len(wanted)} items, and returned {len(places)}; they differ at "
-                f"{at}: {found[at : at + 2] or places[-2:]} for {list(expected)[at : at + 2] or wanted[-2:]}"
-            )
-
-    def _say(self, what: str) -> None:
-        self._wrong.append(f"a log with a lost page of its list: {what}")
-
-    async def _again(self, work: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await work()
-            except (UnavailableError, OutcomeUnknownError):
-                await asyncio.sleep(_TRY_AGAIN_S)
