@@ -8,6 +8,7 @@ interrupted can be finished by any later call. Seal and Delete are takeovers. On
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from dlog.core.metadata_update import Applied
 from dlog.errors import HistoryPageError, LogNotFoundError, LogSealedError, ShrinkRefusedError
 from dlog.ledger_list.trim_cut import TrimCut
 from dlog.metadata.deletion import CHANGE_S_MAX, Deletion
+from dlog.metadata.left_records import left_records
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.orphan_sweep import OrphanSweep
 from dlog.metadata.store import LogMetadataStore
@@ -27,9 +29,11 @@ from dlog.read.tail import is_beyond, tail_of
 from dlog.write.takeover_runner import TakeoverResult, TakeoverRunner, new_owner
 from ledger.client import LedgerClient
 from ledger.errors import (
+    ContendedError,
     CorruptionError,
     EntryNotFoundError,
     LedgerNotFoundError,
+    LogStoreError,
     NotFoundError,
     ReadError,
     UnauthorizedError,
@@ -43,6 +47,8 @@ ORPHAN_AGE_S = 600.0
 
 STAGING_AGE_S = 7 * 86_400.0
 """A week, for unpublished ledgers of a sink: longer than any batch, and time to restart a query after a weekend."""
+
+_log = logging.getLogger(__name__)
 
 _INVISIBLE = "since later messages would be invisible"
 _COUNT_S_MAX = 5.0
@@ -221,8 +227,19 @@ class LogAdmin:
         if record is not None and metadata_changes.has_deletable(record):
             return False
         await self._logs.end_name(ref)
-        await self._logs.remove_record(ref)
+        await self._remove_record(ref)
         return True
+
+    async def _remove_record(self, ref: LogRef) -> None:
+        """Of a log whose name has ended: that it is deleted does not depend on this any more."""
+        try:
+            await self._logs.remove_record(ref)
+        except LogStoreError as error:
+            _log.warning(
+                "log %s is deleted, and a part of its metadata is left, which `dlog gc` or `sweep` removes: %s",
+                ref,
+                error,
+            )
 
     async def _end(self, ref: LogRef, state: LogState) -> TakeoverResult:
         owner = new_owner(self._environment, self._config.owner_name)
@@ -262,6 +279,25 @@ class LogAdmin:
         Source: docs/log-semantics.md#orphan-sweep.
         """
         return await OrphanSweep(self._logs, self._ledgers, age_s=age_s, staging_age_s=staging_age_s).run()
+
+    async def remove_left_records(self) -> None:
+        """Remove what interrupted deletions of logs under this root have left after the logs' names had ended.
+
+        What cannot be removed now is skipped with a warning.
+
+        Raises:
+            MetadataUnavailableError: the metadata store cannot be reached.
+
+        Source: docs/log-semantics.md#crash-windows.
+        """
+        for ref in await left_records(self._logs):
+            try:
+                record = await self._deletion.delete_due(ref)
+            except (ContendedError, CorruptionError) as error:
+                _log.warning("what is left of log %s (%s) stays: %s", ref, ref.log_uuid, error)
+                continue
+            if record is None or not metadata_changes.has_deletable(record):
+                await self._remove_record(ref)
 
 
 def _refused(before: MessageId, limit: MessageId, reason: str) -> ShrinkRefusedError:

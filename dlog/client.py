@@ -831,8 +831,11 @@ class LogClient:
         that holds an entry is left alone. One that cannot be decided now, because bookies do not respond, is skipped
         with a warning.
 
-        Source: docs/log-semantics.md#orphan-sweep.
+        Also the metadata that an interrupted deletion of a log has left after the log's name was free.
+
+        Source: docs/log-semantics.md#orphan-sweep, #crash-windows.
         """
+        await self.admin.remove_left_records()
         return await self.admin.sweep()
 
     async def collect(self, log: str) -> LogMetadata | None:

@@ -1,4 +1,4 @@
-"""What `dlog gc` does: trims by retention, sweeps orphans, deletes what waits for deletion."""
+"""What `dlog gc` does: trims by retention, sweeps orphans, deletes what waits for deletion or is left of a log."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Collection:
 
     async def run(self, client: LogClient) -> None:
         if not self._dry_run:
+            await client.admin.remove_left_records()
             # The sweep comes first: an orphan that it can only exclude from its log is then due for deletion below.
             self._deleted += len(await client.admin.sweep(age_s=self._age_s))
         for log in await client.list():

@@ -178,7 +178,8 @@ def gc(
     """Trim logs as their retention says, and delete ledgers that no log needs.
 
     These are ledgers that crashed writers created and never listed, and ledgers of this namespace that wait for
-    deletion and whose grace period has ended. Safe to run at any time, also while logs are written.
+    deletion and whose grace period has ended. It also removes metadata that is left of deleted logs. Safe to run at
+    any time, also while logs are written.
     """
     from dlog.cli.garbage import Collection
 

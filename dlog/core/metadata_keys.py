@@ -14,6 +14,7 @@ Recreating a log makes a new uuid and so a new path: an old handle's version can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from dlog.model import LogName, Owner
@@ -40,6 +41,7 @@ TAG_SINK_WRITER = "dlog.sink.writer"
 TAG_SINK_BATCH = "dlog.sink.batch"
 KIND_STAGING = b"staging"
 
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PROCESS_ID_MAX = 2**63 - 1
 
 
@@ -53,6 +55,11 @@ def name_key(root: str, log: LogName) -> str:
 
 def record_key(root: str, log: LogName, log_uuid: str) -> str:
     return f"{name_key(root, log)}/{log_uuid}/record"
+
+
+def is_log_uuid(text: str) -> bool:
+    """Whether this is the part of a key that names one incarnation of a log."""
+    return _UUID.fullmatch(text) is not None
 
 
 def pages_key(root: str, log: LogName, log_uuid: str) -> str:

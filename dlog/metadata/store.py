@@ -85,6 +85,10 @@ class LogMetadataStore:
             )
         return LogRef(log, node.value.log_uuid, self._root)
 
+    async def namespaces(self) -> list[str]:
+        """Namespaces under this root, sorted, in which logs are or were."""
+        return await self._store.list_records(self._root)
+
     async def used_names(self, namespace: str) -> list[str]:
         """Names in a namespace, sorted, that logs have or had: one that was deleted leaves its name."""
         return await self._store.list_records(metadata_keys.namespace_key(self._root, namespace))
@@ -156,13 +160,31 @@ class LogMetadataStore:
             LayoutMismatchError: the record belongs to another cluster.
             RecordFormatError: the record is damaged or lost.
         """
-        found = await self._read_or_none(ref, fresh=fresh)
+        found = await self.read_or_none(ref, fresh=fresh)
         if found is None and not fresh:
-            found = await self._read_or_none(ref)
+            found = await self.read_or_none(ref)
         if found is None:
             await self._raise_if_lost(ref)
             raise LogNotFoundError(f"log {ref.name} ({ref.log_uuid}) no longer exists", log=str(ref.name))
         return found
+
+    async def read_or_none(self, ref: LogRef, *, fresh: bool = True) -> Versioned[LogMetadata] | None:
+        """As `read`; None if there is no record, whatever the reason."""
+        try:
+            found = await self._store.read_record(self._record_key(ref), fresh=fresh)
+        except RecordNotFoundError:
+            return None
+        record = _decoded(self._record_key(ref), decode_record, found.value)
+        instance = await self._instance()
+        if record.instance_id != instance:
+            instance = await self._read_instance()
+        if record.instance_id != instance:
+            raise LayoutMismatchError(
+                f"log {ref.name} belongs to cluster {record.instance_id}, this metadata store to cluster {instance}: "
+                "connect to the metadata store in which it was created",
+                log=str(ref.name),
+            )
+        return Versioned(record, found.version)
 
     async def _raise_if_lost(self, ref: LogRef) -> None:
         """RecordFormatError if the record, which is absent, was not deleted: a deletion ends the name first."""
@@ -284,13 +306,13 @@ class LogMetadataStore:
                 return NotOurs(None, definite=not in_doubt)
             except MetadataVersionError:
                 if not in_doubt:
-                    return NotOurs(await self._until_available(self._read_or_none, ref), definite=True)
+                    return NotOurs(await self._until_available(self.read_or_none, ref), definite=True)
             except MetadataOutcomeUnknownError:
                 in_doubt = True
             except MetadataUnavailableError:
                 if not in_doubt:
                     raise
-            found = await self._until_available(self._read_or_none, ref)
+            found = await self._until_available(self.read_or_none, ref)
             match look_again(record, version, found):
                 case Look.APPLIED:
                     assert found is not None
@@ -322,21 +344,35 @@ class LogMetadataStore:
         """Remove the pages that the record of this version does not refer to; return their number."""
         return await self._pages.remove_unused(ref, record, version)
 
+    # ---- after the end of a log
+
+    async def incarnations(self, log: LogName) -> list[LogRef]:
+        """Every log of this name of which something is stored, also one that is being created."""
+        below = await self._store.list_records(metadata_keys.name_key(self._root, log))
+        # The root of other logs may be below a name, too.
+        return [LogRef(log, each, self._root) for each in below if metadata_keys.is_log_uuid(each)]
+
+    async def values_of(self, ref: LogRef) -> list[str]:
+        """What is stored of the log in addition to its record: pages, cursors, retention, properties, a request."""
+        record = metadata_keys.record_key(self._root, ref.name, ref.log_uuid)
+        path, _, record_name = record.rpartition("/")
+        return [name for name in await self._store.list_records(path) if name != record_name]
+
     async def remove_record(self, ref: LogRef) -> None:
-        """Remove a deleted log's record, its pages and its cursors. Its path is never used again."""
-        found = await self._read_or_none(ref)
-        if found is None:
-            return
-        await self._pages.remove_unused(ref, None, found.version)
-        try:
-            await self._store.remove_record(self._record_key(ref), found.version)
-        except (RecordNotFoundError, MetadataVersionError, MetadataOutcomeUnknownError):
-            return  # a later delete finishes it; no name refers to this record
+        """Remove what is stored of a deleted log, whose name has ended: its path is never used again.
+
+        Raises:
+            ContendedError, MetadataUnavailableError, MetadataOutcomeUnknownError: something may be left, which the
+                collection of garbage finds (left_records.py).
+        """
+        what = f"what is stored with log {ref}"
+        await self._pages.remove_unused(ref, None, 0)
+        await forget_value(self._store, self._environment, self._record_key(ref), what)
         # Last: a reader that creates a cursor looks for the record afterwards.
         await self.cursors.forget(ref)
         for key_of in (metadata_keys.retention_key, metadata_keys.properties_key, metadata_keys.request_key):
             key = key_of(self._root, ref.name, ref.log_uuid)
-            await forget_value(self._store, self._environment, key, f"what is stored with log {ref}")
+            await forget_value(self._store, self._environment, key, what)
 
     # ---- parts
 
@@ -349,23 +385,6 @@ class LogMetadataStore:
     async def _read_instance(self) -> str:
         self._instance_id = await self._store.instance_id()
         return self._instance_id
-
-    async def _read_or_none(self, ref: LogRef, *, fresh: bool = True) -> Versioned[LogMetadata] | None:
-        try:
-            found = await self._store.read_record(self._record_key(ref), fresh=fresh)
-        except RecordNotFoundError:
-            return None
-        record = _decoded(self._record_key(ref), decode_record, found.value)
-        instance = await self._instance()
-        if record.instance_id != instance:
-            instance = await self._read_instance()
-        if record.instance_id != instance:
-            raise LayoutMismatchError(
-                f"log {ref.name} belongs to cluster {record.instance_id}, this metadata store to cluster {instance}: "
-                "connect to the metadata store in which it was created",
-                log=str(ref.name),
-            )
-        return Versioned(record, found.version)
 
     async def _until_available(self, read: Callable[[LogRef], Awaitable[_T]], ref: LogRef) -> _T:
         """Repeat a read until the store answers."""

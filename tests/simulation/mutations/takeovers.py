@@ -136,7 +136,7 @@ MUTATIONS = (
                 (
                     _UNKNOWN,
                     "except MetadataOutcomeUnknownError:\n"
-                    "            return NotOurs(await self._until_available(self._read_or_none, ref), definite=True)",
+                    "            return NotOurs(await self._until_available(self.read_or_none, ref), definite=True)",
                 ),
             ),
         ),
