@@ -271,6 +271,7 @@ class LostValue(LossCheck):
             deleted = True  # by an attempt whose answer was lost
         self._metadata.faults.disarm()
         where = metadata_keys.name_key(self._ref.root, self._ref.name)
+        await self._again(self._client.sweep)  # removes what the deletion had to leave
         left = await self._again(lambda: self._client.ledgers.store.list_records(where))
         if deleted and self._ref.log_uuid in left:
             self._say(f"a log that was deleted has left something under {where}/{self._ref.log_uuid}")
