@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ledger.errors import (
     InvalidNameError,
+    LayoutMismatchError,
     LedgerNotFoundError,
     MetadataFormatError,
     MetadataUnavailableError,
@@ -87,6 +88,23 @@ def cluster_in_use(registered: Sequence[str]) -> ClusterInUseError:
     return ClusterInUseError(
         f"{found} registered ({', '.join(registered[:3])}): stop {'it' if len(registered) == 1 else 'them'} first",
         bookies=list(registered),
+    )
+
+
+def has_no_instance_id(uri: str) -> str:
+    """Of a cluster that has LAYOUT and not INSTANCEID. No command makes INSTANCEID: cookies name the old one."""
+    return (
+        f"the cluster in {uri} has no INSTANCEID: restore that from a backup, or remove what is left of the cluster, "
+        f"with all of its ledgers, with 'bookie nuke-cluster --force --metadata {uri}'"
+    )
+
+
+def not_this_cluster(found: str | None, wanted: str | None) -> LayoutMismatchError:
+    """Of a removal that names another cluster than is there."""
+    return LayoutMismatchError(
+        f"this is cluster {found}, not {wanted}: nothing was removed, check the address"
+        if wanted is not None
+        else f"this is cluster {found}: nothing was removed, name it"
     )
 
 

@@ -219,10 +219,13 @@ class MetadataStore(Protocol):
     async def format_cluster(self) -> None:
         """Remove ledgers, cookies and records and write a new instance id. The caller has asked the operator."""
 
-    async def nuke_cluster(self, instance_id: str) -> None:
+    async def nuke_cluster(self, instance_id: str | None) -> None:
         """Remove everything, if `instance_id` names this cluster. Ledger ids continue from where they were.
 
+        None names one that has lost its instance id and still has LAYOUT.
+
         Raises:
+            RecordNotFoundError: no cluster is initialised.
             LayoutMismatchError: another cluster is there.
             ClusterInUseError: bookies are registered.
         """

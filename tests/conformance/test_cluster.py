@@ -86,12 +86,16 @@ async def test_nuke_wants_the_right_name(driver: Driver) -> None:
     await store.create_record("/a", b"")
     with pytest.raises(LayoutMismatchError):
         await store.nuke_cluster("another")
+    with pytest.raises(LayoutMismatchError):
+        await store.nuke_cluster(None)
     assert await store.list_records("/") == ["a"]
     await store.nuke_cluster(await store.instance_id())
     with pytest.raises(RecordNotFoundError):
         await store.instance_id()
     with pytest.raises(RecordNotFoundError):
         await store.layout()
+    with pytest.raises(RecordNotFoundError):
+        await store.nuke_cluster(None)
     await store.init_cluster()
     assert await store.list_records("/") == []
 

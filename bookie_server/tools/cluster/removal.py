@@ -107,6 +107,9 @@ def nuked(metadata: str, instance_id: str | None, *, force: bool) -> str:
 
     async def run(store: MetadataStore) -> str:
         # Nothing is counted: what an interrupted removal has left could not be listed.
+        if force and not await _has_instance_id(store):
+            await store.nuke_cluster(None)
+            return f"removed what was left of a cluster without INSTANCEID from {store.uri}"
         found = await _instance_id(store)
         removed = found if instance_id is None else instance_id
         await store.nuke_cluster(removed)
@@ -119,7 +122,26 @@ async def _instance_id(store: MetadataStore) -> str:
     try:
         return await store.instance_id()
     except RecordNotFoundError:
+        if await _has_layout(store):
+            raise
         raise no_cluster(store.uri) from None
+
+
+async def _has_instance_id(store: MetadataStore) -> bool:
+    """False of a cluster that has lost it; True also if there is no cluster."""
+    try:
+        await store.instance_id()
+    except RecordNotFoundError:
+        return not await _has_layout(store)
+    return True
+
+
+async def _has_layout(store: MetadataStore) -> bool:
+    try:
+        await store.layout()
+    except RecordNotFoundError:
+        return False
+    return True
 
 
 async def _contents(store: MetadataStore) -> Contents:

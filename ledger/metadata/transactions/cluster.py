@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from ledger.errors import (
     AlreadyExistsError,
-    LayoutMismatchError,
     MetadataFormatError,
     RecordNotFoundError,
 )
 from ledger.metadata.format.layout import Layout, encode_layout
-from ledger.metadata.refusals import cluster_in_use, no_cluster
+from ledger.metadata.refusals import cluster_in_use, no_cluster, not_this_cluster
 from ledger.metadata.transactions import bookies, ledgers, records, repair
 from ledger.metadata.transactions.key_value import Transaction
 from ledger.model import BookieInfo
@@ -38,13 +37,13 @@ def format_cluster(tx: Transaction, instance_id: str) -> None:
     tx.create(_INSTANCE_ID, instance_id.encode())
 
 
-def nuke(tx: Transaction, instance_id: str) -> None:
+def nuke(tx: Transaction, instance_id: str | None) -> None:
     """Remove everything but the id counter: ledger ids stay unique in this store for ever."""
-    found = read_instance_id(tx)
+    found = None if instance_id is None and tx.get(_INSTANCE_ID) is None else read_instance_id(tx)
+    if found is None:
+        read_layout(tx)
     if found != instance_id:
-        raise LayoutMismatchError(
-            f"this is cluster {found}, not {instance_id}: nothing was removed, check the address"
-        )
+        raise not_this_cluster(found, instance_id)
     registered = [info.bookie_id for info in _all_bookies(tx)]
     if registered:
         raise cluster_in_use(registered)

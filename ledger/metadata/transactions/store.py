@@ -184,7 +184,7 @@ class KeyValueStore:
     async def format_cluster(self) -> None:
         await self._write(partial(cluster.format_cluster, instance_id=self._environment.new_uuid()))
 
-    async def nuke_cluster(self, instance_id: str) -> None:
+    async def nuke_cluster(self, instance_id: str | None) -> None:
         await self._backend.write(partial(cluster.nuke, instance_id=instance_id))
 
     async def instance_id(self) -> str:

@@ -12,7 +12,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from ledger.environment import Environment
 from ledger.errors import AlreadyExistsError, MetadataFormatError, RecordNotFoundError
 from ledger.metadata.format.layout import Layout, LayoutType, decode_layout, encode_layout, obey
-from ledger.metadata.refusals import no_cluster
+from ledger.metadata.refusals import has_no_instance_id, no_cluster
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.store import Unwatch
 from ledger.metadata.zookeeper.ledgers.id_floor import IdFloor
@@ -100,7 +100,12 @@ class Cluster:
         return await self._read(self._paths.layout, "LAYOUT")
 
     async def instance_id(self) -> str:
-        found = await self._read(self._paths.instance_id, "INSTANCEID")
+        try:
+            found = await self._read(self._paths.instance_id, "INSTANCEID")
+        except RecordNotFoundError:
+            if await self._session.exists(self._paths.layout) is None:
+                raise
+            raise RecordNotFoundError(has_no_instance_id(self._session.uri), key="INSTANCEID") from None
         try:
             return found.decode("ascii")
         except UnicodeDecodeError as error:
@@ -123,10 +128,12 @@ class Cluster:
         while True:
             missing = await self._missing()
             if self._paths.instance_id not in missing or self._paths.layout not in missing:
+                if self._paths.instance_id in missing:
+                    raise AlreadyExistsError(has_no_instance_id(self._session.uri), key="LAYOUT")
                 if self._paths.available in missing:
                     raise AlreadyExistsError(
-                        "the metadata store has what an interrupted `bookie nuke-cluster` left of a cluster: run it "
-                        "again first",
+                        "the metadata store has what an interrupted `bookie nuke-cluster` left of a cluster: run "
+                        "`bookie nuke-cluster --force` first, which removes the rest",
                         key="INSTANCEID",
                     )
                 raise AlreadyExistsError(

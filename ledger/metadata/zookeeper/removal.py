@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from ledger.environment import Environment
-from ledger.errors import LayoutMismatchError, RecordNotFoundError
+from ledger.errors import RecordNotFoundError
 from ledger.metadata.format.layout import LayoutType, decode_layout
 from ledger.metadata.ledger_paths import is_first_level
-from ledger.metadata.refusals import cluster_in_use
+from ledger.metadata.refusals import cluster_in_use, not_this_cluster
 from ledger.metadata.rounds import Rounds
 from ledger.metadata.zookeeper.cluster import Cluster, children_quietly, create_quietly, remove_quietly
 from ledger.metadata.zookeeper.ledgers.id_floor import WITH_LONG_IDS, IdFloor
@@ -46,12 +46,16 @@ class Removal:
             await self._session.create(self._paths.instance_id, instance_id)
         await self._remove_values(layout)
 
-    async def nuke(self, instance_id: str) -> None:
-        found = await self._cluster.instance_id()
+    async def nuke(self, instance_id: str | None) -> None:
+        try:
+            found: str | None = await self._cluster.instance_id()
+        except RecordNotFoundError:
+            if instance_id is not None:
+                raise
+            await self._cluster.read_layout()
+            found = None
         if found != instance_id:
-            raise LayoutMismatchError(
-                f"this is cluster {found}, not {instance_id}: nothing was removed, check the address"
-            )
+            raise not_this_cluster(found, instance_id)
         layout = await self._layout()
         await self._close_registration()
         await self._remove_values(layout)
@@ -90,8 +94,14 @@ class Removal:
         root = [self._paths.root] if layout in WITH_LONG_IDS else []
         rounds = Rounds(self._environment, "the cluster's root")
         while True:
-            has_layout = await self._session.exists(self._paths.layout) is not None
-            paths = [*([self._paths.layout] if has_layout else []), self._paths.instance_id, *root]
+            values = [
+                path
+                for path in (self._paths.layout, self._paths.instance_id)
+                if await self._session.exists(path) is not None
+            ]
+            if not values:
+                return  # another client has just ended it
+            paths = [*values, *root]
             results = await self._session.commit([("delete", path, b"") for path in paths])
             errors = [result for result in results if isinstance(result, Exception)]
             if not errors:
@@ -100,8 +110,6 @@ class Removal:
                 root = []
             elif not any(isinstance(error, NoNodeError) for error in errors):
                 raise self._session.failures.of_commit(errors)
-            elif await self._session.exists(self._paths.instance_id) is None:
-                return  # somebody else has just ended it
             await rounds.again()
 
     async def _remove_values(self, layout: LayoutType) -> None:

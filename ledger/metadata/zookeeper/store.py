@@ -10,10 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from ledger.environment import Environment
-from ledger.errors import AlreadyExistsError, ConfigurationError, RecordNotFoundError
+from ledger.errors import (
+    AlreadyExistsError,
+    ConfigurationError,
+    MetadataUnavailableError,
+    RecordNotFoundError,
+)
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.record_keys import check_key, check_value
-from ledger.metadata.refusals import checked_ledger_id, intact_ledger, no_cluster, stored_ledger
+from ledger.metadata.refusals import checked_ledger_id, has_no_instance_id, intact_ledger, stored_ledger
 from ledger.metadata.repair_store import RepairStore
 from ledger.metadata.store import NewestLedger, Registration, Unwatch, Watch
 from ledger.metadata.uri import MetadataUri
@@ -196,7 +201,7 @@ class ZooKeeperStore:
         try:
             return await self._cluster.instance_id()
         except RecordNotFoundError:
-            raise no_cluster(self.uri) from None
+            raise MetadataUnavailableError(has_no_instance_id(self.uri)) from None  # it has LAYOUT
 
     async def bookies(self) -> BookieSet:
         await self._cluster.layout_type()
@@ -232,7 +237,7 @@ class ZooKeeperStore:
     async def format_cluster(self) -> None:
         await self._removal.format()
 
-    async def nuke_cluster(self, instance_id: str) -> None:
+    async def nuke_cluster(self, instance_id: str | None) -> None:
         await self._removal.nuke(instance_id)
 
     async def instance_id(self) -> str:
