@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dlog.cli.garbage import Collection
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import LogNotFoundError
@@ -164,7 +165,10 @@ async def test_what_a_removed_record_has_left_is_removed_and_a_new_log_of_the_na
                 await log.cluster.store.create_record(key, value)
         name = metadata_keys.name_key(new.root, new.name)
         whole = await keys_below(log, f"{name}/{new.log_uuid}")
-        await client.sweep()
+        left = await keys_below(log, old)
+        await Collection(600.0, dry_run=True).run(client)
+        assert await keys_below(log, old) == left
+        await Collection(600.0, dry_run=False).run(client)
         assert await keys_below(log, old) == []
         assert await keys_below(log, f"{name}/{new.log_uuid}") == whole
         assert {cursor.name for cursor in await client.cursors(LOG)} == {"billing", "mail"}
