@@ -15,6 +15,7 @@ from dlog.core.metadata_changes import last_append_us
 from dlog.core.takeover import OnTakeoverLost
 from dlog.errors import LogExistsError, LogNotFoundError, TakeoverLostError
 from dlog.log_retention import LogRetention
+from dlog.metadata.fresh_record import GIVE_UP, is_damaged_ledger, way_out_of_loss
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import LogName, Owner
@@ -31,7 +32,14 @@ from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
 from ledger.client import LedgerClient
 from ledger.environment import SystemEnvironment
-from ledger.errors import ConfigurationError, LogStoreError, NotEnoughBookiesError, NotEnoughRacksError
+from ledger.errors import (
+    ConfigurationError,
+    LedgerNotFoundError,
+    LogStoreError,
+    MetadataFormatError,
+    NotEnoughBookiesError,
+    NotEnoughRacksError,
+)
 from ledger.metadata.rounds import Rounds
 from ledger.model import LedgerId
 
@@ -78,7 +86,7 @@ class WriterOpening:
         on_lost: OnTakeoverLost = OnTakeoverLost.FAIL,
     ) -> LogWriter:
         """Take the log over; `LogClient.open_writer` says what holds on return, and what it raises."""
-        _require_ledger_ids(given_up)
+        require_ledger_ids(given_up)
         backoff = Backoff(self._environment, first_s=_LOST_FIRST_S, max_s=_LOST_MAX_S)
         while True:
             ref = await self._find_or_create(name) if create else await self._find(name)
@@ -196,11 +204,7 @@ class WriterOpening:
                     last_envelopes=takeover.last_envelopes,
                 )
         except (TimeoutError, LogStoreError) as error:
-            is_known = isinstance(error, LogStoreError)
-            _no_producers_yet(
-                ref,
-                str(error) if is_known else f"not read within {_PRODUCERS_S_MAX:g} s; `producer` tries again",
-            )
+            _no_producers_yet(ref, _why_unread(error))
             return None
 
     def _explained(self, error: NotEnoughBookiesError) -> NotEnoughBookiesError:
@@ -245,11 +249,22 @@ def owner_wait(limit_s: float | None, *, hand_over: bool) -> OwnerWait | None:
     return OwnerWait(limit_s, hand_over)
 
 
+def _why_unread(error: TimeoutError | LogStoreError) -> str:
+    if isinstance(error, TimeoutError):
+        return f"not read within {_PRODUCERS_S_MAX:g} s; `producer` tries again"
+    if isinstance(error, LedgerNotFoundError):
+        return f"{error}; {way_out_of_loss(error.ledger_id, sealed=False)}"
+    if isinstance(error, MetadataFormatError) and is_damaged_ledger(error):
+        return f"{error}; or {GIVE_UP.format(error.key)}"
+    return str(error)
+
+
 def _no_producers_yet(ref: LogRef, why: str) -> None:
     _log.warning("log %s: its producers cannot append yet: their state cannot be read: %s", ref, why)
 
 
-def _require_ledger_ids(given_up: Collection[LedgerId]) -> None:
+def require_ledger_ids(given_up: Collection[LedgerId]) -> None:
+    """Check the ids of ledgers that a caller gives up."""
     require_type("given_up", given_up, list, tuple, set, frozenset)
     for ledger_id in given_up:
         require_type("a ledger id in given_up", ledger_id, int)

@@ -17,11 +17,12 @@ from ledger.metadata.rounds import Rounds
 
 _T = TypeVar("_T")
 
-_READ_PAST = "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
+READ_PAST = "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
 
-_GIVE_UP = (
+GIVE_UP = (
     "accept the loss of its messages with open_writer(..., given_up=[{0}]) or `dlog append --given-up {0}`"
 )
+"""Of a ledger that a writer needs; {0} is its id. For READ_PAST the id does not matter."""
 
 GoesBySeal = Callable[[ListedLedger | HistoryPageError], Awaitable[bool]]
 """Whether the seal of a ledger that was not found is used in its place, or what is known of a page."""
@@ -33,10 +34,13 @@ async def with_fresh_record(
     environment: Environment,
     look: Callable[[LedgerList], Awaitable[_T]],
     what: str,
+    *,
+    without: str = READ_PAST,
 ) -> _T:
     """The result of `look` for the list of a fresh record; repeated if what it reads was trimmed in the meantime.
 
-    `what`: what is read, as the object of a sentence.
+    `what`: what is read, as the object of a sentence. `without`: what a caller can do if a sealed ledger is lost, with
+    {0} for its id.
 
     Raises:
         DataLossError: a ledger or entry is missing that the record still lists, or the metadata of one is damaged.
@@ -58,7 +62,7 @@ async def with_fresh_record(
         except (LedgerNotFoundError, EntryNotFoundError) as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(
-                    f"cannot determine {what} of log {ref.name}: {error}; {_way_out(error, record)}",
+                    f"cannot determine {what} of log {ref.name}: {error}; {_way_out(error, record, without)}",
                     ledger_id=error.ledger_id,
                 ) from error
             await rounds.again(error)
@@ -66,7 +70,8 @@ async def with_fresh_record(
             if not is_damaged_ledger(error):
                 raise
             if (await logs.read(ref)).value == record:
-                raise _damaged_ledger(error, record, f"cannot determine {what} of log {ref.name}") from error
+                why = f"cannot determine {what} of log {ref.name}"
+                raise _damaged_ledger(error, record, why, without) from error
             await rounds.again(error)
 
 
@@ -120,25 +125,28 @@ def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, acc
     return decide
 
 
-def way_out_of_loss(ledger_id: int, *, sealed: bool) -> str:
+def way_out_of_loss(ledger_id: int, *, sealed: bool, without: str = READ_PAST) -> str:
     """What to do about a listed ledger without usable metadata. A takeover asks only for those that are not sealed."""
-    return f"restore the metadata store from a backup, or {_without_it(ledger_id, sealed=sealed)}"
+    return f"restore the metadata store from a backup, or {_without_it(ledger_id, without if sealed else GIVE_UP)}"
 
 
-def _without_it(ledger_id: int, *, sealed: bool) -> str:
-    return _READ_PAST if sealed else _GIVE_UP.format(ledger_id)
+def _without_it(ledger_id: int, without: str) -> str:
+    return without.format(ledger_id)
 
 
-def _damaged_ledger(error: MetadataFormatError, record: LogMetadata, what_fails: str) -> DataLossError:
+def _damaged_ledger(
+    error: MetadataFormatError, record: LogMetadata, what_fails: str, without: str
+) -> DataLossError:
     assert isinstance(error.key, int), "it is of a ledger"
-    way_out = _without_it(error.key, sealed=not _is_unsealed(error.key, record))
+    way_out = _without_it(error.key, GIVE_UP if _is_unsealed(error.key, record) else without)
     return DataLossError(f"{what_fails}: {error}; or {way_out}", ledger_id=error.key)
 
 
-def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata) -> str:
+def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata, without: str) -> str:
     if isinstance(error, EntryNotFoundError):
         return "restore that entry on its bookies"
-    return way_out_of_loss(error.ledger_id, sealed=not _is_unsealed(error.ledger_id, record))
+    sealed = not _is_unsealed(error.ledger_id, record)
+    return way_out_of_loss(error.ledger_id, sealed=sealed, without=without)
 
 
 def _is_unsealed(ledger_id: int, record: LogMetadata) -> bool:

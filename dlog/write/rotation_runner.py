@@ -29,7 +29,7 @@ from dlog.errors import (
     WriterDeposedError,
 )
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import with_fresh_record
+from dlog.metadata.fresh_record import GIVE_UP, with_fresh_record
 from dlog.metadata.grace import EpochGuard, deletions_are_durable
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
@@ -269,7 +269,9 @@ class RotationRunner:
                 return await find_producers(self._ledgers, ledgers, self._config.password)
 
             what = "what the producers have appended"
-            producers.learn(await with_fresh_record(self._logs, self._ref, self._environment, look, what))
+            producers.learn(
+                await with_fresh_record(self._logs, self._ref, self._environment, look, what, without=GIVE_UP)
+            )
 
     # ---- events of the handles (WriteListener)
 

@@ -6,6 +6,7 @@ Source: docs/log-semantics.md#rule-36.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -914,4 +915,26 @@ async def test_instead_of_a_lost_ledger_that_is_given_up_the_one_before_has_the_
         await client.ledgers.delete(lost)
         async with client.open_writer(LOG, given_up=[lost]) as writer:
             assert lost in writer.record.ledger_ids
+            assert (await writer.producer("a")).last_sequence == 3
+
+
+async def test_the_error_of_a_lost_newest_ledger_names_the_way_out_and_that_works(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with scripted_log() as log, log.client() as client:
+        async with client.open_writer(LOG, create=True) as writer:
+            producer = await writer.producer("a")
+            await producer.append(b"a", sequence=3)
+            await writer.rotate()
+            await producer.append(b"b", sequence=4)
+            lost = current(writer)
+        await client.ledgers.delete(lost)
+        way_out = f"open_writer(..., given_up=[{lost}]) or `dlog append --given-up {lost}`"
+        async with client.open_writer(LOG) as writer:
+            with pytest.raises(DataLossError, match=re.escape(way_out)) as raised:
+                await writer.producer("a")
+            assert "on_data_loss" not in str(raised.value)
+        [warning] = [each for each in caplog.messages if "its producers cannot append yet" in each]
+        assert way_out in warning
+        async with client.open_writer(LOG, given_up=[lost]) as writer:
             assert (await writer.producer("a")).last_sequence == 3
