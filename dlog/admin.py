@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -205,8 +205,10 @@ class LogAdmin:
                 raise
             return (await self._logs.read(info.ref)).value  # another client has sealed it in the meantime
 
-    async def delete(self, log: LogName) -> bool:
+    async def delete(self, log: LogName, given_up: Collection[LedgerId] = ()) -> bool:
         """Fence the writer, then delete the log and its ledgers. Call again to resume what was interrupted.
+
+        `given_up`: listed ledgers that need not be fenced if that fails (docs/log-semantics.md#rule-23).
 
         False if ledgers must outlive the log for a while, because a paused writer might still add to them
         (docs/log-semantics.md#rule-25). The name is free once a later call, or `collect`, has deleted them.
@@ -219,7 +221,7 @@ class LogAdmin:
         info = await self.describe(log)
         if info.record.state is not LogState.DELETING:
             with suppress(LogSealedError):  # another client has begun to delete it in the meantime
-                await self._end(info.ref, LogState.DELETING)
+                await self._end(info.ref, LogState.DELETING, given_up)
         return await self._finish_delete(info.ref)
 
     async def _finish_delete(self, ref: LogRef) -> bool:
@@ -241,10 +243,16 @@ class LogAdmin:
                 error,
             )
 
-    async def _end(self, ref: LogRef, state: LogState) -> TakeoverResult:
+    async def _end(self, ref: LogRef, state: LogState, given_up: Collection[LedgerId] = ()) -> TakeoverResult:
         owner = new_owner(self._environment, self._config.owner_name)
         runner = TakeoverRunner(
-            ref, owner, logs=self._logs, ledgers=self._ledgers, config=self._config, end=state
+            ref,
+            owner,
+            logs=self._logs,
+            ledgers=self._ledgers,
+            config=self._config,
+            end=state,
+            given_up=given_up,
         )
         return await runner.run()
 

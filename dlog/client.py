@@ -61,7 +61,7 @@ from dlog.read.slow_polls import SlowPolls
 from dlog.read_ahead_budget import ReadAheadBudget
 from dlog.write.unread_failures import in_one, raise_unless_raising
 from dlog.write.writer import LogWriter
-from dlog.writer_opening import OwnerWait, WriterOpening, owner_wait
+from dlog.writer_opening import OwnerWait, WriterOpening, owner_wait, require_ledger_ids
 from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
@@ -807,12 +807,15 @@ class LogClient:
         """
         return await self.admin.seal(self.name(log))
 
-    async def delete(self, log: str) -> bool:
+    async def delete(self, log: str, *, given_up: Collection[LedgerId] = ()) -> bool:
         """Fence the writer, then delete the log and its ledgers. True once all are deleted and the name is free.
 
         False if some ledgers must be kept for the log's grace, because a writer that is paused may still add entries
         to them. Then the log takes no writer and no reader; a later `delete` or `collect` finishes the deletion. An
         interrupted deletion is resumed by calling again.
+
+        `given_up`: ids of listed ledgers that are lost, or whose bookies are. The writer of one that cannot be fenced
+        must have ended: it may acknowledge messages that are deleted with the log (docs/log-semantics.md#rule-23).
 
         Raises:
             LogNotFoundError: no such log.
@@ -821,7 +824,8 @@ class LogClient:
 
         Source: docs/log-semantics.md#rule-25, #rule-34b.
         """
-        return await self.admin.delete(self.name(log))
+        require_ledger_ids(given_up)
+        return await self.admin.delete(self.name(log), given_up)
 
     async def sweep(self) -> Sequence[LedgerId]:
         """Delete empty ledgers that crashed takeovers and rotations left behind, of any log under this root.

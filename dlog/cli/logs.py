@@ -142,14 +142,26 @@ def shrink(
 def delete(
     log: LogName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    given_up: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="LEDGER",
+            min=0,
+            help="Delete the log although this ledger of it is lost, or its bookies are, so that its writer cannot be "
+            "fenced: end that first; may be repeated.",
+        ),
+    ] = None,
     metadata: Metadata = "",
     namespace: Namespace = "default",
 ) -> None:
     """Delete a log and everything in it."""
+    from ledger.model import LedgerId
+
     if not yes and not confirmed(f"Delete log {log} and all its messages permanently?"):
         say("dlog", "nothing was deleted")
         raise typer.Exit(FAILED)
-    if administer(metadata, namespace, lambda client: client.delete(log)):
+    ids = [LedgerId(one) for one in given_up or []]
+    if administer(metadata, namespace, lambda client: client.delete(log, given_up=ids)):
         print(f"deleted {log}")
     else:
         print(

@@ -104,9 +104,9 @@ class OwnLog:
 class Takeover:
     """One candidate for one log. `end` turns it into Seal (SEALED), Delete (DELETING), or that of a sink (ACTIVE).
 
-    `given_up`: missing ledgers whose loss the operator accepts. `grace_us`: raise the log's grace to this.
-    `own`: the candidate is the log's writer. `after_epoch`: the epoch of the owner that was waited for; in another one
-    the log is lost.
+    `given_up`: missing ledgers whose loss the operator accepts; of a log that is deleted also those that cannot be
+    recovered. `grace_us`: raise the log's grace to this. `own`: the candidate is the log's writer. `after_epoch`: the
+    epoch of the owner that was waited for; in another one the log is lost.
     """
 
     def __init__(
@@ -297,10 +297,14 @@ class Takeover:
     def _data_loss(self) -> DataLossError:
         ids = ", ".join(str(one) for one in self._missing)
         options = " ".join(f"--given-up {one}" for one in self._missing)
+        way_out = (
+            f"end the log's writer and delete the log with {deletion_without(self._missing)}"
+            if self._end is LogState.DELETING
+            else f"accept the loss of its messages with open_writer(..., given_up=[{ids}]) or `dlog append {options}`"
+        )
         return DataLossError(
             f"log {self._log} lists ledger {ids}, whose metadata is missing or damaged: restore the metadata store "
-            f"from a backup, or accept the loss of its messages with open_writer(..., given_up=[{ids}]) or "
-            f"`dlog append {options}`",
+            f"from a backup, or {way_out}",
             log=self._log,
             first=self._missing[0],
             last=self._missing[-1],
@@ -328,6 +332,13 @@ class Takeover:
             epoch=record.epoch,
             owner=record.owner,
         )
+
+
+def deletion_without(ledger_ids: Collection[int]) -> str:
+    """How a log is deleted whose ledgers cannot be fenced, as an error message says it."""
+    ids = ", ".join(str(one) for one in ledger_ids)
+    options = " ".join(f"--given-up {one}" for one in ledger_ids)
+    return f"delete(given_up=[{ids}]) or `dlog delete {options}`"
 
 
 def describe_loss(record: LogMetadata) -> str:

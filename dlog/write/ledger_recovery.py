@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from ledger.client import LedgerClient
 from ledger.errors import (
     CorruptionError,
     LedgerNotFoundError,
+    LedgerRecoveryError,
     MetadataFormatError,
     NotFoundError,
     UnavailableError,
@@ -21,6 +23,8 @@ from ledger.errors import (
 from ledger.model import LedgerId
 from ledger.reading.read_handle import ReadHandle
 from ledger.tasks import start_task
+
+_log = logging.getLogger(__name__)
 
 NOT_COUNTED = -1
 UNKNOWN_TIME_US = 0
@@ -56,10 +60,13 @@ async def recover_ledgers(
     known: Mapping[LedgerId, SealFacts],
     password: bytes,
     on_marked: Callable[[], None] | None = None,
+    *,
+    unless_recovered: Collection[LedgerId] = (),
 ) -> RecoveredLedgers:
     """Recover all of these ledgers, in parallel. One whose metadata is missing or damaged is reported in the result.
 
-    Any other error is raised.
+    Any other error is raised. `unless_recovered`: ledgers of which one counts as missing if too few bookies respond, or
+    entries are damaged on all of them; those bookies that do respond have fenced it.
 
     `known`: facts that the record holds already; they never change, so nothing is read for them. Such a ledger was
     closed, so one that is lost needs no fence. `on_marked`: called each time that the recovery of one of them begins to
@@ -67,7 +74,10 @@ async def recover_ledgers(
     Source: docs/log-semantics.md#rule-20.
     """
     ids = list(ledger_ids)
-    ends = await _all(_recover_one(ledgers, one, known.get(one), password, on_marked) for one in ids)
+    ends = await _all(
+        _recover_one(ledgers, one, known.get(one), password, on_marked, given_up=one in unless_recovered)
+        for one in ids
+    )
     found = dict(zip(ids, ends, strict=True))
     return RecoveredLedgers(
         {one: end.facts for one, end in found.items() if end is not None},
@@ -83,6 +93,8 @@ async def _recover_one(
     known: SealFacts | None,
     password: bytes,
     on_marked: Callable[[], None] | None,
+    *,
+    given_up: bool,
 ) -> LedgerEnd | None:
     try:
         handle = await ledgers.open_with_recovery(ledger_id, password, read_first=True, on_marked=on_marked)
@@ -91,6 +103,11 @@ async def _recover_one(
     except MetadataFormatError as error:
         if not is_lost_ledger(error):
             raise
+        return None
+    except LedgerRecoveryError as error:
+        if not given_up:
+            raise
+        _log.warning("ledger %d is given up: %s", ledger_id, error)
         return None
     try:
         return await end_of_closed(handle) if known is None else LedgerEnd(known, None)

@@ -25,7 +25,7 @@ from dlog.core.commands import (
 from dlog.core.commands import (
     TakeoverCommand as Command,
 )
-from dlog.core.takeover import OwnLog, Stamp, Takeover
+from dlog.core.takeover import OwnLog, Stamp, Takeover, deletion_without
 from dlog.errors import TakeoverTimeoutError
 from dlog.format.entry import Envelope
 from dlog.metadata.fresh_record import way_out_of_loss
@@ -38,6 +38,7 @@ from ledger.buggify import linger
 from ledger.client import LedgerClient
 from ledger.environment import Environment
 from ledger.errors import (
+    LedgerRecoveryError,
     LogStoreError,
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
@@ -95,6 +96,8 @@ class TakeoverRunner:
     ) -> None:
         """`end`, `given_up`, `own`, `after_epoch`: as of `Takeover`. `recover`: recovers the ledgers of an own log."""
         self._ref = ref
+        self._end = end
+        self._given_up = given_up
         self._logs = logs
         self._ledgers = ledgers
         self._config = config
@@ -227,9 +230,25 @@ class TakeoverRunner:
                 assert_never(command)
 
     async def _fence(self, ledger_ids: tuple[LedgerId, ...]) -> RecoveredLedgers:
-        return await recover_ledgers(
-            self._ledgers, ledger_ids, self._known, self._config.password, self._create_early
-        )
+        deletes = self._end is LogState.DELETING
+        try:
+            return await recover_ledgers(
+                self._ledgers,
+                ledger_ids,
+                self._known,
+                self._config.password,
+                self._create_early,
+                # A writer, or a seal, would invent the end of such a ledger (docs/log-semantics.md#rule-23).
+                unless_recovered=self._given_up if deletes else (),
+            )
+        except LedgerRecoveryError as error:
+            if not deletes:
+                raise
+            raise LedgerRecoveryError(
+                f"{error}; if that is not possible, end the writer of log {self._ref} and delete the log with "
+                f"{deletion_without([error.ledger_id])}",
+                **error.facts,
+            ) from error
 
     def _create_early(self) -> None:
         """Not before the ledgers are marked, since until then their recovery waits for the metadata store.

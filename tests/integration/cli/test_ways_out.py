@@ -47,6 +47,17 @@ def test_a_log_whose_open_ledger_is_lost_is_taken_over_without_it(tmp_path: Path
         dlog("verify", "orders").must_succeed()
 
 
+def test_a_log_whose_open_ledger_is_lost_is_deleted_without_it(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as cluster:
+        dlog = Command(cluster.uri)
+        dlog("append", "orders", "--create", stdin=b"one\n").must_succeed()
+        lost = asyncio.run(lose_the_open_ledger(cluster.uri, "orders"))
+        dlog("delete", "orders", "--yes").must_fail(
+            1, f"`dlog delete --given-up {lost}`", "end the log's writer"
+        )
+        assert dlog("delete", "orders", "--yes", "--given-up", str(lost)).must_succeed() == "deleted orders\n"
+
+
 async def trim_to_the_second(uri: str, log: str) -> str:
     async with connect(uri) as client:
         ids = [message.id async for message in client.reader(log, until="latest")]

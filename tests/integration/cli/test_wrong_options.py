@@ -63,6 +63,9 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
             (("inf",), ("--timeout must be a positive number of seconds, got inf",)),
         ],
     },
+    "delete": {
+        "--given-up": [(("-1",), ("--given-up",)), (("first",), ("--given-up",))],
+    },
     "read": {
         "--on-data-loss": [(("skip",), ("--on-data-loss", "fail", "gap"))],
         "--from": [

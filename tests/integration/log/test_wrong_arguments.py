@@ -143,6 +143,7 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
         lambda p, v: p.client.open_writer("given", given_up=v, create=True).close(),
         {"tuple"},
     ),
+    "delete(given_up)": (lambda p, v: p.client.delete("given", given_up=v), {"tuple"}),
     "reader(log)": (lambda p, v: p.client.reader(v), set()),
     "reader(start)": (lambda p, v: p.client.reader("sync", v).close(), {"none", "id text"}),
     "reader(after)": (lambda p, v: p.client.reader("sync", after=v).close(), {"none", "id text"}),
