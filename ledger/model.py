@@ -241,15 +241,33 @@ class BookieInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedRegistration:
+    """A bookie that is registered, so it runs, while what it publishes says not where. No client reaches it."""
+
+    bookie_id: BookieId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BookieSet:
     """One consistent snapshot of the registered bookies."""
 
     writable: tuple[BookieInfo, ...] = ()
     read_only: tuple[BookieInfo, ...] = ()
+    damaged: tuple[DamagedRegistration, ...] = ()
 
     def find(self, bookie_id: BookieId) -> BookieInfo | None:
-        """The registration of this bookie; None if it is not registered."""
+        """Where this bookie is; None if it is not registered, or its registration is damaged."""
         for info in (*self.writable, *self.read_only):
             if info.bookie_id == bookie_id:
                 return info
         return None
+
+    def is_registered(self, bookie_id: BookieId) -> bool:
+        """Whether the bookie runs, or its session has not expired yet."""
+        return self.find(bookie_id) is not None or any(each.bookie_id == bookie_id for each in self.damaged)
+
+    def registered(self) -> list[BookieId]:
+        """All of them, sorted."""
+        infos = (*self.writable, *self.read_only)
+        return sorted([each.bookie_id for each in infos] + [each.bookie_id for each in self.damaged])

@@ -53,11 +53,14 @@ def init_cluster(metadata: str) -> str:
 
 
 def registered_bookies(metadata: str) -> list[Row]:
-    """Every registered bookie with its address and state, and whether it is in limbo, None if it does not say."""
+    """Every registered bookie with its address and state, and whether it is in limbo, None if it does not say.
+
+    One whose registration is damaged has no address.
+    """
 
     async def read(store: MetadataStore) -> list[Row]:
         bookies, in_limbo = await bookies_and_limbo(store)
-        return [
+        rows: list[Row] = [
             {
                 "bookie": each.bookie_id,
                 "address": f"{each.host}:{each.port}",
@@ -66,6 +69,11 @@ def registered_bookies(metadata: str) -> list[Row]:
             }
             for each in (*bookies.writable, *bookies.read_only)
         ]
+        rows += [
+            {"bookie": each.bookie_id, "address": None, "state": "damaged", "in_limbo": None}
+            for each in bookies.damaged
+        ]
+        return rows
 
     return with_store(metadata, read)
 

@@ -78,7 +78,7 @@ async def is_of_cluster(store: MetadataStore, cookie: Cookie, *, force: bool) ->
 
 async def require_unused(store: MetadataStore, bookie_id: BookieId, *, force: bool) -> None:
     """BookieInUseError while the bookie runs or, unless forced, while a ledger's metadata names it."""
-    if (await store.bookies()).find(bookie_id) is not None:
+    if (await store.bookies()).is_registered(bookie_id):
         raise BookieInUseError(f"bookie {bookie_id} is running: stop it first", bookie_id=bookie_id)
     if force:
         return

@@ -24,7 +24,7 @@ _V = TypeVar("_V")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a copy of an entry is. `info` is None if the bookie is not registered."""
+    """Where a copy of an entry is. `info` is None if the bookie is not registered, or its registration is damaged."""
 
     bookie_id: BookieId
     info: BookieInfo | None
@@ -88,9 +88,12 @@ class MetadataSnapshot:
         return checked_ledger_id(ledger_id) in self.ledgers
 
     def contains_bookie(self, bookie_id: BookieId) -> bool:
-        """Whether it is registered, writable or read-only. ConfigurationError if `bookie_id` is not a text."""
+        """Whether it is registered: writable, read-only, or with a damaged registration.
+
+        Raises ConfigurationError if `bookie_id` is not a text.
+        """
         require_type("bookie_id", bookie_id, str)
-        return self.bookies.find(bookie_id) is not None
+        return self.bookies.is_registered(bookie_id)
 
     # ---- get
 
@@ -188,4 +191,4 @@ def _merged(old: Mapping[_K, _V], new: Mapping[_K, _V | None]) -> Mapping[_K, _V
 
 
 def _ids(bookies: BookieSet) -> frozenset[BookieId]:
-    return frozenset(info.bookie_id for info in (*bookies.writable, *bookies.read_only))
+    return frozenset(bookies.registered())

@@ -293,6 +293,8 @@ def cluster_line(snapshot: MetadataSnapshot, found: Sequence[LogActivity]) -> st
     line = f"cluster {snapshot.cluster_id}: {counted(len(writable), 'bookie')} writable"
     if read_only:
         line += f", {len(read_only)} read-only"
+    if damaged := [each.bookie_id for each in snapshot.bookies.damaged]:
+        line += f"; damaged registrations: {', '.join(damaged)}"
     members = {bookie_id for each in found if each.newest for bookie_id in each.newest.last_fragment.ensemble}
     if missing := sorted(each for each in members if not snapshot.contains_bookie(each)):
         line += f"; not registered: {', '.join(missing)}"

@@ -26,9 +26,10 @@ def deletions_are_durable(ensembles: Iterable[LedgerMetadata], registered: Booki
 
     All bookies of every fragment must be registered and declare DURABLE_DELETIONS: an unknown bookie may forget. So
     must every other registered bookie: recovery may have replaced one of them in the only fragment that named it.
+    What a damaged registration declares is not known.
     """
     infos = (*registered.writable, *registered.read_only)
-    if not infos or not all(DURABLE_DELETIONS in info.properties for info in infos):
+    if not infos or registered.damaged or not all(DURABLE_DELETIONS in info.properties for info in infos):
         return False
     known = {info.bookie_id for info in infos}
     return all(bookie_id in known for metadata in ensembles for bookie_id in members(metadata))

@@ -24,7 +24,7 @@ async def require_known(
 
 async def is_member(store: MetadataStore, bookie_id: BookieId) -> bool:
     """Whether it is registered, or has a cookie."""
-    if (await store.bookies()).find(bookie_id) is not None:
+    if (await store.bookies()).is_registered(bookie_id):
         return True
     try:
         await store.read_cookie(bookie_id)

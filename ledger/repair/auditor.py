@@ -98,6 +98,7 @@ class Auditor:
             self._bookie_check_due = now()
         delay_s = await self._read_delay()
         bookies = await self._store.bookies()
+        # One whose registration is damaged is as good as lost: no client reaches the copies that it has.
         registered = {info.bookie_id for info in (*bookies.writable, *bookies.read_only)}
         self._absences.see(registered, now())
         due = self._absences.waiting() if self._is_asked_for else self._absences.due(now(), delay_s)

@@ -247,7 +247,14 @@ class Draining:
         self._damaged[LedgerId(error.key)] = error
 
     async def _require_no_writes(self) -> None:
-        info = (await self._ledgers.store.bookies()).find(self._bookie_id)
+        bookies = await self._ledgers.store.bookies()
+        info = bookies.find(self._bookie_id)
+        if info is None and bookies.is_registered(self._bookie_id):
+            raise BookieRunningError(
+                f"bookie {self._bookie_id} is registered, and its registration is damaged, so it may be writable: "
+                f"stop it first; {_KILLED}",
+                bookie_id=self._bookie_id,
+            )
         if info is not None and not info.read_only:
             raise BookieRunningError(
                 f"bookie {self._bookie_id} is registered and writable: stop it first, or new ledgers would choose it; "
@@ -282,7 +289,7 @@ class Draining:
                     )
 
     async def _require_stopped(self) -> None:
-        if (await self._ledgers.store.bookies()).find(self._bookie_id) is not None:
+        if (await self._ledgers.store.bookies()).is_registered(self._bookie_id):
             raise BookieRunningError(
                 f"bookie {self._bookie_id} is registered: stop it first; {_KILLED}", bookie_id=self._bookie_id
             )

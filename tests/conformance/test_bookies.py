@@ -11,8 +11,14 @@ from ledger.errors import (
     MetadataVersionError,
     RecordNotFoundError,
 )
+from ledger.metadata.errors import ClusterInUseError
+from ledger.metadata.known_bookies import is_member
+from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId, BookieInfo, BookieSet
-from tests.helpers.metadata.drivers import B1, B2, Driver, bookie, on_loop
+from tests.helpers.metadata.drivers import B1, B2, B3, Driver, bookie, eventually_async, on_loop
+
+NO_PORT = 70000
+"""A bookie that publishes this cannot be reached."""
 
 
 def ids(found: BookieSet) -> tuple[list[BookieId], list[BookieId]]:
@@ -40,6 +46,58 @@ async def test_a_bookie_moves_between_the_lists(driver: Driver) -> None:
     await registration.set_read_only(True)
     await registration.set_read_only(False)
     assert ids(await other.bookies()) == ([B1], [B2])
+
+
+@on_loop
+async def test_a_bookie_that_publishes_nonsense_is_registered_all_the_same(driver: Driver) -> None:
+    """It hides no other one, and has no address; but it runs, so its cluster is in use."""
+    store, other = await driver.cluster(), await driver.open()
+    await store.register_bookie(bookie(B1))
+    await store.register_bookie(bookie(B2, port=NO_PORT))
+    found = await other.bookies()
+    assert ids(found) == ([B1], [])
+    assert found.find(B2) is None
+    assert [each.bookie_id for each in found.damaged] == [B2] and str(NO_PORT) in found.damaged[0].reason
+    assert found.is_registered(B1) and found.is_registered(B2) and not found.is_registered(B3)
+    assert await is_member(other, B2)
+    with pytest.raises(ClusterInUseError, match=str(B2)):
+        await other.nuke_cluster(await other.instance_id())
+    await store.close()
+    assert await other.bookies() == BookieSet()
+
+
+def test_a_damaged_registration_is_logged_once_for_each_change(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The list is read at each change of any bookie, and by repair every few seconds."""
+
+    def logged() -> int:
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        assert all(str(B1) in text and "left out" in text for text in found), found
+        return len(found)
+
+    @on_loop
+    async def run(driver: Driver) -> None:
+        store, other = await driver.cluster(), await driver.open()
+        for port in (NO_PORT, NO_PORT + 1):
+            await store.register_bookie(bookie(B1, port=port))
+            for _ in range(3):
+                await other.bookies()
+            assert logged() == 1
+        await store.register_bookie(bookie(B1))
+        await other.bookies()
+        assert logged() == 0
+        await store.register_bookie(bookie(B1, port=NO_PORT))
+        await eventually_async(lambda: _is_damaged(other))
+        await other.bookies()
+        assert logged() == 1
+
+    run(driver=driver)
+
+
+async def _is_damaged(store: MetadataStore) -> bool:
+    return bool((await store.bookies()).damaged)
 
 
 @on_loop

@@ -154,5 +154,5 @@ async def _contents(store: MetadataStore) -> Contents:
         store.uri,
         ledgers,
         len(await store.list_cookies()),
-        tuple(sorted(each.bookie_id for each in (*bookies.writable, *bookies.read_only))),
+        tuple(bookies.registered()),
     )

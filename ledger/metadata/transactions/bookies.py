@@ -5,18 +5,15 @@ A bookie is registered while a node under `bookies/writable/` or `bookies/readon
 
 from __future__ import annotations
 
-import logging
-
 from ledger.errors import AlreadyExistsError, MetadataFormatError
+from ledger.metadata.bookie_set import bookie_set
 from ledger.metadata.format.service_info import bookie_info
 from ledger.metadata.transactions.key_value import Node, Transaction
-from ledger.model import BookieId, BookieInfo, BookieSet
+from ledger.model import BookieId, BookieInfo, BookieSet, DamagedRegistration
 
 PREFIX = "bookies/"
 _WRITABLE = "bookies/writable/"
 _READ_ONLY = "bookies/readonly/"
-
-_log = logging.getLogger(__name__)
 
 
 def register(tx: Transaction, bookie_id: BookieId, data: bytes, session: str, read_only: bool) -> None:
@@ -42,22 +39,16 @@ def withdraw(tx: Transaction, bookie_id: BookieId, session: str) -> None:
 
 
 def bookies(tx: Transaction) -> BookieSet:
-    found = [_info(key, node) for key, node in tx.nodes(PREFIX) if _is_alive(tx, node)]
-    return BookieSet(
-        writable=tuple(info for info in found if info and not info.read_only),
-        read_only=tuple(info for info in found if info and info.read_only),
-    )
+    return bookie_set(_info(key, node) for key, node in tx.nodes(PREFIX) if _is_alive(tx, node))
 
 
-def _info(key: str, node: Node) -> BookieInfo | None:
+def _info(key: str, node: Node) -> BookieInfo | DamagedRegistration:
     read_only = key.startswith(_READ_ONLY)
     bookie_id = BookieId(key.removeprefix(_READ_ONLY if read_only else _WRITABLE))
     try:
         return bookie_info(bookie_id, node.value, read_only=read_only)
     except MetadataFormatError as error:
-        # One bookie that publishes nonsense cannot be reached; it must not hide the others.
-        _log.warning("bookie %r is left out of the list: %s", bookie_id, error)
-        return None
+        return DamagedRegistration(bookie_id, str(error))
 
 
 def _keys(bookie_id: BookieId) -> tuple[str, str]:

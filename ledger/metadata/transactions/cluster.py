@@ -11,7 +11,6 @@ from ledger.metadata.format.layout import Layout, encode_layout
 from ledger.metadata.refusals import cluster_in_use, no_cluster, not_this_cluster
 from ledger.metadata.transactions import bookies, ledgers, records, repair
 from ledger.metadata.transactions.key_value import Transaction
-from ledger.model import BookieInfo
 
 COOKIE_PREFIX = "cookies/"
 _INSTANCE_ID = "cluster/INSTANCEID"
@@ -44,7 +43,7 @@ def nuke(tx: Transaction, instance_id: str | None) -> None:
         read_layout(tx)
     if found != instance_id:
         raise not_this_cluster(found, instance_id)
-    registered = [info.bookie_id for info in _all_bookies(tx)]
+    registered = bookies.bookies(tx).registered()
     if registered:
         raise cluster_in_use(registered)
     for prefix in (
@@ -79,8 +78,3 @@ def read_layout(tx: Transaction) -> bytes:
     if node is None:
         raise RecordNotFoundError("no cluster is initialised here", key="LAYOUT")
     return node.value
-
-
-def _all_bookies(tx: Transaction) -> list[BookieInfo]:
-    found = bookies.bookies(tx)
-    return [*found.writable, *found.read_only]

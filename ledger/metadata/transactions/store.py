@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from ledger.environment import Environment
+from ledger.metadata.bookie_set import DamageReports
 from ledger.metadata.format.ledger import encode_ledger_metadata, rewritten
 from ledger.metadata.format.service_info import published
 from ledger.metadata.record_keys import check_key, check_value
@@ -49,6 +50,7 @@ class KeyValueStore:
     def __init__(self, backend: Backend, environment: Environment) -> None:
         self._backend = backend
         self._environment = environment
+        self._damaged_registrations = DamageReports()
         self._repair = KeyValueRepair(backend, self._read, self._write)
 
     @property
@@ -153,7 +155,9 @@ class KeyValueStore:
         return registration
 
     async def bookies(self) -> BookieSet:
-        return await self._read(bookies.bookies)
+        found = await self._read(bookies.bookies)
+        self._damaged_registrations.report(found.damaged)
+        return found
 
     def watch_bookies(self, watch: Watch) -> Unwatch:
         return self._backend.watch_range(bookies.PREFIX, watch)

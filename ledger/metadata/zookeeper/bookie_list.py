@@ -7,21 +7,20 @@ with a watch. A bookie that moves between the lists stands in both for a moment 
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from kazoo.exceptions import NoNodeError
 
 from ledger.errors import InvalidNameError, MetadataFormatError
+from ledger.metadata.bookie_set import DamageReports, bookie_set
 from ledger.metadata.format.service_info import bookie_info
 from ledger.metadata.refusals import no_cluster
 from ledger.metadata.store import Unwatch, Watch
 from ledger.metadata.zookeeper.paths import Paths
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 from ledger.metadata.zookeeper.session.watches import Watches
-from ledger.model import BookieInfo, BookieSet, check_bookie_id
+from ledger.model import BookieId, BookieInfo, BookieSet, DamagedRegistration, check_bookie_id
 
 _READ_ONLY_NAME = "readonly"
-_log = logging.getLogger(__name__)
 
 
 class _Kept:
@@ -47,6 +46,7 @@ class BookieList:
         self._watches = watches
         self._paths = paths
         self._kept: dict[str, _Kept] = {}
+        self._damaged = DamageReports()
 
     async def read(self) -> BookieSet:
         writable, read_only = await self._names()
@@ -55,11 +55,9 @@ class BookieList:
             *(self._find(name, read_only=True) for name in read_only),
         )
         self._drop({*map(self._writable_path, writable), *map(self._read_only_path, read_only)})
-        infos = [info for info in found if info is not None]
-        return BookieSet(
-            writable=tuple(info for info in infos if not info.read_only),
-            read_only=tuple(info for info in infos if info.read_only),
-        )
+        bookies = bookie_set(each for each in found if each is not None)
+        self._damaged.report(bookies.damaged)
+        return bookies
 
     def watch(self, watch: Watch) -> Unwatch:
         unwatch_both = (
@@ -91,8 +89,8 @@ class BookieList:
         writable = {*first, *third} - {_READ_ONLY_NAME}
         return sorted(writable), sorted(set(second) - writable)
 
-    async def _find(self, name: str, *, read_only: bool) -> BookieInfo | None:
-        """Where the bookie is. None if it has left, or publishes nonsense."""
+    async def _find(self, name: str, *, read_only: bool) -> BookieInfo | DamagedRegistration | None:
+        """Where the bookie is. None if it has left."""
         ways = [(self._writable_path(name), False), (self._read_only_path(name), True)]
         for path, is_read_only in ways[::-1] if read_only else ways:
             data = await self._published(path)
@@ -117,13 +115,11 @@ class BookieList:
             kept.data = bytes(data)
         return kept.data
 
-    def _info(self, name: str, data: bytes, *, read_only: bool) -> BookieInfo | None:
+    def _info(self, name: str, data: bytes, *, read_only: bool) -> BookieInfo | DamagedRegistration:
         try:
             return bookie_info(check_bookie_id(name), data, read_only=read_only)
         except (MetadataFormatError, InvalidNameError) as error:
-            # One bookie that publishes nonsense cannot be reached; it must not hide the others.
-            _log.warning("bookie %r is left out of the list: %s", name, error)
-            return None
+            return DamagedRegistration(BookieId(name), str(error))
 
     def _drop(self, listed: set[str]) -> None:
         for path in [path for path in self._kept if path not in listed]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from bookie_server.cookie import own_cookie, prove_identity
 from bookie_server.disk.directory_lock import lock_directories
 from bookie_server.disk.system_disk import SystemDisk
-from bookie_server.errors import DirectoryInUseError
+from bookie_server.errors import BookieInUseError, DirectoryInUseError
 from bookie_server.storage.config import StorageConfig
-from bookie_server.tools.formatting import give_up
+from bookie_server.tools.formatting import give_up, require_unused
 from bookie_server.tools.stopped_bookie import exclusively
 from ledger.environment import SystemEnvironment
 from ledger.metadata.drivers import open_store
-from ledger.model import BookieId
+from ledger.model import BookieId, BookieInfo
 from tests.helpers.bookie.storage import small_config
 
 BOOKIE = BookieId("127.0.0.1:3181")
@@ -56,4 +58,14 @@ async def test_a_format_keeps_the_directories_locked_until_nothing_is_left_to_de
     assert not disk.removed_under_it
     for directory in (config.journal_directory, *config.ledger_directories):
         assert set(disk.list(directory)) <= {"lock"}
+    await store.close()
+
+
+async def test_a_bookie_with_a_damaged_registration_is_running(tmp_path: Path) -> None:
+    store = await open_store(f"sqlite:///{tmp_path}/meta.db")
+    await store.init_cluster()
+    await store.register_bookie(BookieInfo(bookie_id=BOOKIE, host="127.0.0.1", port=70000))
+    for force in (False, True):
+        with pytest.raises(BookieInUseError, match="is running"):
+            await require_unused(store, BOOKIE, force=force)
     await store.close()

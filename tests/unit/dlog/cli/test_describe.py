@@ -26,7 +26,16 @@ from dlog.ledger_list.totals import totals_of
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, LogName, LogState, MessageId
 from dlog.read.backlog import NOTHING, Amount
-from ledger.model import BookieId, BookieInfo, BookieSet, EntryId, Fragment, LedgerMetadata, QuorumSizes
+from ledger.model import (
+    BookieId,
+    BookieInfo,
+    BookieSet,
+    DamagedRegistration,
+    EntryId,
+    Fragment,
+    LedgerMetadata,
+    QuorumSizes,
+)
 from tests.helpers.log.lists import list_of, now, window_of
 from tests.helpers.log.records import ALICE, listed, record, seal
 
@@ -225,3 +234,6 @@ def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:
     assert cluster_line(snapshot, []) == "cluster c: 2 bookies writable, 1 read-only"
     assert cluster_line(snapshot, [log]).endswith("; not registered: b0:3181, b1:3181, b2:3181")
     assert top_row(log)[2:4] == [None, None]
+    damaged = replace(alone.bookies, damaged=(DamagedRegistration(BookieId("b0:3181"), "damaged"),))
+    line = cluster_line(replace(alone, bookies=damaged), [log])
+    assert line.endswith("; damaged registrations: b0:3181; not registered: b1:3181, b2:3181")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlog.metadata.grace import EpochGuard, deletions_are_durable
 from ledger.model import (
     DURABLE_DELETIONS,
     BookieId,
     BookieInfo,
     BookieSet,
+    DamagedRegistration,
     EntryId,
     Fragment,
     LedgerMetadata,
@@ -60,6 +63,12 @@ def test_a_bookie_of_an_ensemble_that_is_not_registered_may_forget() -> None:
 def test_another_registered_bookie_that_forgets_counts_too() -> None:
     """Recovery may have replaced it in the only fragment that named it."""
     assert not deletions_are_durable([ledger((0, 1))], bookies(True, True, False))
+
+
+def test_a_bookie_with_a_damaged_registration_may_forget() -> None:
+    """What it promises is not known; it was left out, as if it were not registered."""
+    unknown = DamagedRegistration(BookieId("b2"), "damaged")
+    assert not deletions_are_durable([ledger((0, 1))], replace(bookies(True, True), damaged=(unknown,)))
 
 
 def test_an_epoch_is_good_for_half_the_grace_after_the_question_was_asked() -> None:
