@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from ledger.arguments import require_type
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, InvalidNameError
+from ledger.metadata.record_keys import KEY_CHARACTERS_MAX, check_key
 
 OPTIONS_ABOVE = ("root",)
 """Options of the layers above, which every store accepts."""
@@ -33,24 +34,44 @@ class MetadataUri:
 
 
 def check_options(uri: MetadataUri, of_driver: Iterable[str] = ()) -> None:
-    """Refuse options that neither the driver nor the layers above know: a misspelt one would be without effect.
+    """Refuse options that neither the driver nor the layers above know, that have no value, or two.
+
+    A misspelt one would be without effect, and so would an empty `auth_file`: its nodes would be open to all.
 
     Raises:
-        ConfigurationError: there is one, or an option is not UTF-8.
+        ConfigurationError: there is one, an option is not UTF-8, or the root is no key.
     """
+    address = f"metadata address {without_password(uri.text)!r}"
     known = {*OPTIONS_ABOVE, *of_driver}
     try:
-        given = [name for name, _ in parse_qsl(uri.query, keep_blank_values=True, errors="strict")]
+        given = parse_qsl(uri.query, keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
-        raise ConfigurationError(
-            f"metadata address {without_password(uri.text)!r} is not valid: its options are not UTF-8"
-        ) from None
-    for name in given:
+        raise ConfigurationError(f"{address} is not valid: its options are not UTF-8") from None
+    seen: set[str] = set()
+    for name, value in given:
         if name not in known:
             raise ConfigurationError(
-                f"metadata address {without_password(uri.text)!r} has the unknown option {name!r}, known are: "
-                f"{', '.join(sorted(known))}"
+                f"{address} has the unknown option {name!r}, known are: {', '.join(sorted(known))}"
             )
+        if name in seen:
+            raise ConfigurationError(f"{address} has the option {name!r} more than once: give it one value")
+        if not value:
+            raise ConfigurationError(
+                f"{address} has the option {name!r} without a value: write {name}=VALUE, or leave it out"
+            )
+        seen.add(name)
+        if name == "root":
+            _check_root(address, value)
+
+
+def _check_root(address: str, root: str) -> None:
+    try:
+        check_key(root)
+    except InvalidNameError:
+        raise ConfigurationError(
+            f"{address} has root={root[:100]}, which is no key: write /part/part of printable ASCII without spaces, no "
+            f"part '.' or '..', at most {KEY_CHARACTERS_MAX} characters, for example root=/dlog"
+        ) from None
 
 
 def without_password(text: str) -> str:

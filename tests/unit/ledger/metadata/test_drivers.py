@@ -55,11 +55,26 @@ def test_malformed_sqlite_addresses_show_the_right_form(text: str) -> None:
         ("rooot=/x", "has the unknown option 'rooot', known are: .*root"),
         ("root=/x&timeout", "has the unknown option 'timeout'"),
         ("root=%ff", "its options are not UTF-8"),
+        ("root=", "the option 'root' without a value"),
+        ("root", "the option 'root' without a value"),
+        ("root=/x&root=/y", "the option 'root' more than once"),
+        ("root=/x&root=/x", "the option 'root' more than once"),
+        ("root=x", "root=x, .* /part/part .*for example root=/dlog"),
+        ("root=/x/", "root=/x/, .* /part/part .*for example root=/dlog"),
+        ("root=/a%20b", "root=/a b, .* /part/part .*for example root=/dlog"),
     ],
 )
 def test_an_option_without_effect_is_refused(address: str, query: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         asyncio.run(open_store(f"{address}?{query}"))
+
+
+@pytest.mark.parametrize("name", ["auth_file", "session_timeout_ms", "request_timeout_ms"])
+def test_an_option_of_zookeeper_has_one_value(name: str) -> None:
+    """An `auth_file` without a file was none, and the cluster that was made with it was open to all."""
+    for query, why in ((f"{name}=", "without a value"), (f"{name}=300&{name}=400", "more than once")):
+        with pytest.raises(ConfigurationError, match=f"the option '{name}' {why}"):
+            asyncio.run(open_store(f"zk://127.0.0.1:1/ledgers?{query}"))
 
 
 def test_a_sqlite_path_that_is_not_utf8_is_refused() -> None:
