@@ -101,6 +101,7 @@ class ZooKeeperRegistration:
             self._renewal = start_task(self._renew())
 
     async def _renew(self) -> None:
+        logged = ""
         while self._is_wanted:
             try:
                 session_id = 0
@@ -117,7 +118,10 @@ class ZooKeeperRegistration:
                 self._is_wanted = False
                 self.on_lost(error)
             except LogStoreError as error:
-                _log.error("bookie %s cannot register again, will go on trying: %s", self._bookie_id, error)
+                if logged != (logged := str(error)):
+                    _log.error(
+                        "bookie %s cannot register again, will go on trying: %s", self._bookie_id, error
+                    )
                 await asyncio.sleep(AGAIN_S)
 
     async def _check_cluster(self) -> None:

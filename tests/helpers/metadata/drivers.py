@@ -117,9 +117,9 @@ def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
+async def eventually(condition: Callable[[], bool], wait_s: float = WAIT_S) -> None:
     """Return once the condition holds; fail when it does not within the deadline."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(wait_s):
         while not condition():  # noqa: ASYNC110 -- what is waited for is outside this loop
             await asyncio.sleep(0.002)
 

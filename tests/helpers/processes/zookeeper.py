@@ -69,7 +69,12 @@ class ZooKeeperProcess:
             lines = [f"server.{n + 1}=127.0.0.1:{quorum}:{vote}" for n, (quorum, vote) in enumerate(peers)]
             config += _ENSEMBLE.format(peers="\n".join(lines))
             (directory / "data" / "myid").write_text(str(number + 1))
-        (directory / "zoo.cfg").write_text(config + settings)
+        self._config = config
+        self.settings(settings)
+
+    def settings(self, further: str) -> None:
+        """Further lines of its configuration, from its next start on."""
+        (self._directory / "zoo.cfg").write_text(self._config + further)
 
     def new_root(self) -> str:
         """A path for the ledgers that no other test uses; its parent does not exist yet."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from ledger.errors import ConfigurationError, UnauthorizedError
+from ledger.errors import ConfigurationError, UnauthorizedError, UnavailableError
 from ledger.metadata.drivers import open_store
+from ledger.metadata.store import MetadataStore
 from ledger.model import LedgerId
-from tests.helpers.metadata.drivers import B1, bookie, new_metadata
+from tests.helpers.metadata.drivers import B1, bookie, eventually, eventually_async, new_metadata
+from tests.helpers.processes.command import Command
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
+
+STRICT = "enforce.auth.enabled=true\nenforce.auth.schemes=digest\n"
 
 
 async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
@@ -49,7 +55,7 @@ async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProces
 
 async def test_a_server_that_requires_digest_names_the_way_in(tmp_path: Path) -> None:
     """To try again is of no use: the error says what is missing, and with it the server can be used."""
-    strict = ZooKeeperProcess(tmp_path, settings="enforce.auth.enabled=true\nenforce.auth.schemes=digest\n")
+    strict = ZooKeeperProcess(tmp_path, settings=STRICT)
     strict.start()
     try:
         (tmp_path / "auth").write_text("owner:password\n")
@@ -63,6 +69,72 @@ async def test_a_server_that_requires_digest_names_the_way_in(tmp_path: Path) ->
         await owner.close()
     finally:
         strict.kill()
+
+
+async def test_whatever_a_client_asks_first_a_server_that_requires_digest_names_the_way_in(
+    tmp_path: Path,
+) -> None:
+    """The server answers the first request with the reason, which may be a watch that no caller waits for, and closes
+    the connection on all others."""
+    strict = ZooKeeperProcess(tmp_path, settings=STRICT)
+    strict.start()
+    try:
+        plain = f"zk+hierarchical://{strict.address}{strict.new_root()}"
+        for first in (
+            lambda store: store.read_ledger(LedgerId(0)),
+            lambda store: store.create_new_ledger(new_metadata()),
+            lambda store: store.bookies(),
+            lambda store: store.read_record("/a"),
+            lambda store: store.register_bookie(bookie(B1)),
+            lambda store: store.instance_id(),
+        ):
+            stranger = await open_store(plain)
+            stranger.watch_bookies(lambda: None)
+            stranger.watch_ledger(LedgerId(0), lambda: None)
+            stranger.watch_record("/a", lambda: None)
+            for _ in range(2):
+                with pytest.raises(UnauthorizedError, match=r"digest.*\?auth_file=FILE"):
+                    await first(stranger)
+            await stranger.close()
+        result = await asyncio.to_thread(Command(plain), "ls")
+        result.must_fail(2, "?auth_file=FILE")
+    finally:
+        strict.kill()
+
+
+async def test_a_bookie_that_must_authenticate_now_does_not_storm_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that was started again with other settings turns each connection away: it and the log are spared."""
+    server = ZooKeeperProcess(tmp_path)
+    server.start()
+    try:
+        store = await open_store(f"zk://{server.address}{server.new_root()}?session_timeout_ms=2000")
+        await store.init_cluster()
+        await store.register_bookie(bookie(B1))
+        store.watch_bookies(lambda: None)
+        server.kill()
+        server.settings(STRICT)
+        server.start()
+        await eventually(lambda: any("auth_file" in record.getMessage() for record in caplog.records), 30.0)
+        caplog.clear()
+        await asyncio.sleep(3)
+        assert len(caplog.records) <= 3, [record.getMessage() for record in caplog.records]
+        with pytest.raises(UnauthorizedError, match="auth_file"):
+            await store.bookies()
+        server.kill()
+        server.settings("")
+        server.start()
+        await eventually_async(lambda: _is_registered(store), 30.0)
+        await store.close()
+    finally:
+        server.kill()
+
+
+async def _is_registered(store: MetadataStore) -> bool:
+    with suppress(UnavailableError, UnauthorizedError):
+        return (await store.bookies()).is_registered(B1)
+    return False
 
 
 @pytest.mark.parametrize("content", [None, "", "word", "user:", "a:b\nc:d", b"\xff:\xff"])

@@ -56,7 +56,7 @@ class Failures:
         if isinstance(
             error, SessionClosedRequireSaslError
         ):  # whatever the scheme is that the server requires
-            return self._must_authenticate()
+            return self.must_authenticate()
         if isinstance(error, _BROKEN_OFF):
             return self.unanswered("broke off the connection", is_change=is_change)
         if isinstance(error, ZookeeperError) and not isinstance(error, _UNDECIDED):
@@ -89,7 +89,8 @@ class Failures:
             f"ZooKeeper at {self._servers} does not accept the credential of ?auth_file: correct the file"
         )
 
-    def _must_authenticate(self) -> LogStoreError:
+    def must_authenticate(self) -> LogStoreError:
+        """The server answers the first request of a connection so, and closes it without a look at the others."""
         return UnauthorizedError(
             f"ZooKeeper at {self._servers} serves only clients that authenticate by a scheme that it requires "
             f"(SessionClosedRequireSasl): for digest name a file with user:password in the address, ?auth_file=FILE; "

@@ -8,6 +8,9 @@ Laws:
 - A change that was sent and not answered is never sent again: MetadataOutcomeUnknownError. A read is harmless:
   MetadataUnavailableError.
 - That a node is there or missing, at another version or not empty comes out as kazoo's own error.
+- A server that serves only clients that authenticate otherwise closes the connection on the first request, whatever
+  it is: that and those behind it certainly did nothing. Then nothing is sent for a while, and each request fails
+  with the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
-from kazoo.exceptions import SessionExpiredError
+from kazoo.exceptions import SessionClosedRequireSaslError, SessionExpiredError
 from kazoo.handlers.utils import AsyncResult
 
 from ledger.environment import Environment
@@ -42,6 +45,9 @@ from ledger.metadata.zookeeper.session.watch_removal import WatchRemoval
 _UNDER_WAY_MAX = 256
 _REQUEST_BYTES_MAX = 1024 * 1024 - 256
 """ZooKeeper drops a connection on which a larger request comes (jute.maxbuffer, with room for its header)."""
+
+_TURNED_AWAY_S = 5.0
+"""Pause after a server has closed the connection because we must authenticate: it would do so each time."""
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +93,14 @@ class ZooKeeperSession:
         self._sent: set[_Call] = set()
         self._is_connected = False
         self._is_closed = False
+        self._linked: int | None = None
+        """The session of kazoo's connection, if it has one. It is not used while we are turned away."""
+        self._is_refusing = False
+        """Whether the server has turned this connection away; until there is another one."""
+        self._turned_away: asyncio.TimerHandle | None = None
+        """Until when nothing is sent."""
+        self._is_served: bool | None = None
+        """Whether the last connection that was used was not turned away; None before the first answer."""
         self._first_state: asyncio.Future[bool] = self._loop.create_future()
         self._next_proof: asyncio.Future[asyncio.Future[Any]] | None = None
         # So that all of them were tried before a session expires, or what waits for a connection gives up.
@@ -128,6 +142,8 @@ class ZooKeeperSession:
         for call in (*self._waiting, *self._sent):
             self._fail(call, "was closed")
         self._waiting.clear()
+        if self._turned_away is not None:
+            self._turned_away.cancel()
         await self._bridge.stop()
 
     # ---- requests; each is made at once, and the answer is what is awaited
@@ -279,6 +295,9 @@ class ZooKeeperSession:
     def _ask(self, request: Request, *, change: bool, within: int | None = None) -> asyncio.Future[Any]:
         self.check_usable()
         call = _Call(request, change, self._loop.create_future(), within)
+        if self._turned_away is not None:
+            _settle(call, None, self.failures.must_authenticate())
+            return call.future
         self._start_deadline(call)
         self._waiting.append(call)
         self._send()
@@ -325,33 +344,69 @@ class ZooKeeperSession:
 
     def _on_answer(self, call: _Call, value: Any, error: Exception | None) -> None:
         self._sent.discard(call)
-        if isinstance(error, (ConnectionLostError, SessionExpiredError)):
+        if isinstance(error, SessionClosedRequireSaslError):
+            self._on_turned_away()
+        elif isinstance(error, (ConnectionLostError, SessionExpiredError)):
             # kazoo tells of its calls first and of the loss itself afterwards: send nothing between the two.
             self._is_connected = False
+            if self._is_refusing:
+                error = SessionClosedRequireSaslError()
+        elif not self._is_served:
+            if self._is_served is not None:
+                _log.warning("ZooKeeper at %s serves this client again", self._servers)
+            self._is_served = True
         _settle(
             call, value, None if error is None else self.failures.of_answer(error, is_change=call.is_change)
         )
         self._send()
 
+    def _on_turned_away(self) -> None:
+        self._is_connected = False
+        self._is_refusing = True
+        refusal = self.failures.must_authenticate()
+        if self._is_served:  # otherwise it is the caller's first request that fails, with this very sentence
+            _log.error("%s; trying again every %g s", refusal, _TURNED_AWAY_S)
+        self._is_served = False
+        if self._turned_away is None:
+            self._turned_away = self._loop.call_later(_TURNED_AWAY_S, self._try_again)
+        for call in self._waiting:
+            _settle(call, None, refusal)
+        self._waiting.clear()
+
+    def _try_again(self) -> None:
+        self._turned_away = None
+        if self._linked is not None:
+            self._begin(self._linked)
+
     def _on_connected(self, session_id: int) -> None:
+        self._linked = session_id
+        self._is_refusing = False
+        if not self._first_state.done():
+            self._first_state.set_result(True)
+        if self._turned_away is None:
+            self._begin(session_id)
+
+    def _begin(self, session_id: int) -> None:
+        """Use the connection."""
         is_new = session_id != self.session_id
-        if is_new and self.session_id:
+        if self._is_served is False:
+            pass  # it may be turned away again; each time would be logged
+        elif is_new and self.session_id:
             _log.warning("the ZooKeeper session at %s had expired and a new one has begun", self._servers)
         elif self.session_id:
             _log.warning("the connection to ZooKeeper at %s is back", self._servers)
         self.session_id = session_id
         self._is_connected = not self._is_closed
-        if not self._first_state.done():
-            self._first_state.set_result(True)
         for hear in self.listeners.connected:
             hear(is_new)
         self._send()
 
     def _on_disconnected(self, refused: bool) -> None:
         self._is_connected = False
+        self._linked = None
         if refused and not self._first_state.done():
             self._first_state.set_result(False)
-        if not self._is_closed:
+        if not self._is_closed and self._is_served is not False:
             _log.warning("the connection to ZooKeeper at %s is lost, connecting again", self._servers)
 
 
