@@ -30,6 +30,9 @@ T = TypeVar("T")
 RETRY_S = 1.0
 """Pause between attempts; a predecessor's session ends some seconds after it was killed."""
 
+WITHDRAW_S = 10.0
+"""How long a stop waits for the store, whatever the limits of its address are."""
+
 
 async def register(
     store: MetadataStore, info: BookieInfo, patience_s: float, newest_ledger: NewestLedger | None = None
@@ -105,7 +108,14 @@ class Presence:
             self._task.cancel()
             await asyncio.wait([self._task])
         try:
-            await self._registration.close()
+            async with asyncio.timeout(WITHDRAW_S):
+                await self._registration.close()
+        except TimeoutError:
+            logger.warning(
+                "the registration, which ends with the session, could not be ended within %g s: the metadata store "
+                "does not respond",
+                WITHDRAW_S,
+            )
         except LogStoreError as error:
             logger.warning("cannot end the registration, which ends with the session: %s", error)
 

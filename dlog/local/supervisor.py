@@ -28,8 +28,11 @@ Report = Callable[[str], None]
 
 START_TIMEOUT_S = 60.0
 """Replaying a full journal takes seconds; after this time something is wrong."""
-STOP_TIMEOUT_S = 15.0
-"""SIGTERM drains and checkpoints; a bookie that has not ended by then is killed, which loses no entry."""
+STOP_TIMEOUT_S = 30.0
+"""After SIGTERM a bookie withdraws its registration, drains and checkpoints; the first two take up to 10 s each.
+
+One that has not ended by then is killed, which loses no entry.
+"""
 ANY_PORT = ("--port", "0")
 """A free one, kept for later starts."""
 _FIRST_PAUSE_S = 0.2

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from bookie_server.errors import BookieAliveError
-from bookie_server.registration import RETRY_S, Presence, register
+from bookie_server.registration import RETRY_S, WITHDRAW_S, Presence, register
+from bookie_server.server import DRAIN_S
+from dlog.local.supervisor import STOP_TIMEOUT_S
 from ledger.environment import SystemEnvironment
 from ledger.errors import LogStoreError, MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.memory import MemoryBackend, MemoryCluster
@@ -168,3 +170,23 @@ def test_a_stop_goes_on_while_the_store_is_away(caplog: pytest.LogCaptureFixture
 
     run(main())
     assert "the store is away" in caplog.text
+
+
+class SilentStore(CountedRequests):
+    async def close(self) -> None:
+        await asyncio.sleep(3600)
+
+
+def test_a_stop_does_not_wait_longer_for_the_store_with_long_limits_of_its_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`?request_timeout_ms` may be minutes; what supervises the bookie would kill it before."""
+
+    async def main() -> None:
+        presence = Presence(SilentStore(), writable=True, on_lost=ignore_loss, on_renewed=ignore_renewal)
+        began = asyncio.get_running_loop().time()
+        await presence.withdraw()
+        assert asyncio.get_running_loop().time() - began < WITHDRAW_S + DRAIN_S < STOP_TIMEOUT_S
+
+    run(main())
+    assert f"within {WITHDRAW_S:g} s" in caplog.text and "ends with the session" in caplog.text

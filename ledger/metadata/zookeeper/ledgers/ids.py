@@ -152,7 +152,7 @@ class LedgerIds:
     async def _count(self, counter: str) -> tuple[LedgerId, str] | None:
         """The next number, or None when the counter has run over (its node is left to the session's end)."""
         prefix = f"{counter}/{ID_PREFIX}"
-        node = await self._session.create(prefix, ephemeral=True, sequence=True)
+        node = await self._session.create(prefix, ephemeral=True, sequence=True, is_kept=False)
         number = int(node.removeprefix(prefix))
         return (LedgerId(number), node) if 0 <= number < SHORT_ID_END else None
 

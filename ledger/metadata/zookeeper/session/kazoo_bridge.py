@@ -25,9 +25,6 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 from ledger.metadata.zookeeper.session.kazoo_connection import KazooConnection
 
 RECONNECT_PAUSE_MAX_S = 1.0
-STOP_S = 5.0
-"""How long closing waits for the server's answer; after that ZooKeeper ends the session by its timeout."""
-
 _kazoo_log = logging.getLogger("ledger.metadata.zookeeper.kazoo")
 _kazoo_log.setLevel(logging.ERROR)  # it tells of every attempt to connect; the session tells of changes
 
@@ -132,12 +129,15 @@ class KazooBridge:
         """Send; one Answered with `call` will arrive."""
         request(self._client).rawlink(lambda result: self._push(_answer(call, result)))
 
-    async def stop(self) -> None:
-        """End the session. Returns when ZooKeeper has confirmed it, or after a while."""
+    async def stop(self, wait_s: float) -> None:
+        """End the session. Returns when ZooKeeper has confirmed it, or after `wait_s` seconds.
+
+        kazoo's thread ends by itself, at the latest once it has given up the server that it is about to connect to.
+        """
         stopped = self._loop.create_future()
         self._client.handler.spawn(self._stop, stopped)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(stopped), STOP_S)
+            await asyncio.wait_for(asyncio.shield(stopped), wait_s)
 
     def on_event(self, event: WatchedEvent) -> None:
         """The watch function of every watch: kazoo keeps one per path, however often the path is watched."""

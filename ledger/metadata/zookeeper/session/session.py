@@ -49,6 +49,12 @@ _REQUEST_BYTES_MAX = 1024 * 1024 - 256
 _TURNED_AWAY_S = 5.0
 """Pause after a server has closed the connection because we must authenticate: it would do so each time."""
 
+STOP_S = 5.0
+"""How long closing waits for the server's answer if nodes end with the session, for which others wait; after that
+ZooKeeper ends the session by its timeout."""
+LEAVE_S = 1.0
+"""The same without such nodes: no other client sees the end of this session."""
+
 _log = logging.getLogger(__name__)
 
 Request = Callable[[KazooClient], AsyncResult]
@@ -101,6 +107,9 @@ class ZooKeeperSession:
         """Until when nothing is sent."""
         self._is_served: bool | None = None
         """Whether the last connection that was used was not turned away; None before the first answer."""
+        self._keeps_nodes = False
+        self._is_silent = False
+        """Whether a request was not answered in its time, and none since."""
         self._first_state: asyncio.Future[bool] = self._loop.create_future()
         self._next_proof: asyncio.Future[asyncio.Future[Any]] | None = None
         # So that all of them were tried before a session expires, or what waits for a connection gives up.
@@ -133,7 +142,11 @@ class ZooKeeperSession:
             raise self.failures.refused()
 
     async def close(self) -> None:
-        """End the session and what lives with it. Returns once others can see that."""
+        """End the session and what lives with it. Returns once others can see that.
+
+        Without a connection, or while the server does not answer, there is nothing to wait for: ZooKeeper ends the
+        session by its timeout, if there is one.
+        """
         if self._is_closed:
             return
         self.check_usable()  # a forked child has neither the threads nor the loop that would end it
@@ -144,15 +157,28 @@ class ZooKeeperSession:
         self._waiting.clear()
         if self._turned_away is not None:
             self._turned_away.cancel()
-        await self._bridge.stop()
+        if self._linked is None or self._is_silent:
+            await self._bridge.stop(0.0)
+        else:
+            await self._bridge.stop(STOP_S if self._keeps_nodes else LEAVE_S)
 
     # ---- requests; each is made at once, and the answer is what is awaited
 
     def create(
-        self, path: str, value: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        is_kept: bool = True,
     ) -> asyncio.Future[str]:
-        """The path made, with its number when in sequence."""
+        """The path made, with its number when in sequence.
+
+        `is_kept`: an ephemeral node means something to others, so that they see when the session ends.
+        """
         _check_size(path, value)
+        self._keeps_nodes |= ephemeral and is_kept
         return self._ask(
             lambda client: client.create_async(path, value, ephemeral=ephemeral, sequence=sequence),
             change=True,
@@ -323,6 +349,7 @@ class ZooKeeperSession:
         call.deadline = self._loop.call_later(self._request_timeout_s, self._on_deadline, call)
 
     def _on_deadline(self, call: _Call) -> None:
+        self._is_silent |= call.is_sent
         self._fail(call, f"did not answer within {self._request_timeout_s:g} s")
 
     def _fail(self, call: _Call, what: str) -> None:
@@ -351,8 +378,9 @@ class ZooKeeperSession:
             self._is_connected = False
             if self._is_refusing:
                 error = SessionClosedRequireSaslError()
-        elif not self._is_served:
-            if self._is_served is not None:
+        else:
+            self._is_silent = False
+            if self._is_served is False:
                 _log.warning("ZooKeeper at %s serves this client again", self._servers)
             self._is_served = True
         _settle(

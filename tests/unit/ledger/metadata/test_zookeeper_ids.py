@@ -19,7 +19,7 @@ class _LosingSession:
     def exists(self, path: str) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    async def create(self, path: str, value: bytes = b"", *, ephemeral: bool, sequence: bool) -> str:
+    async def create(self, path: str, value: bytes = b"", **options: bool) -> str:
         raise MetadataOutcomeUnknownError("the answer was lost: read what became of it")
 
     def forget(self, future: asyncio.Future[Any]) -> None:
