@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -206,7 +207,7 @@ class BookieServer:
         except RecordNotFoundError as error:
             raise ClusterMissingError(
                 f"metadata store {self._store.uri} has no cluster: run `bookie init-cluster --metadata "
-                f"{self._store.uri}` once, or use `dlog standalone`",
+                f"{shlex.quote(self._store.uri)}` once, or use `dlog standalone`",
                 uri=self._store.uri,
             ) from error
 

@@ -55,7 +55,7 @@ def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
         if not keep:
             shutil.rmtree(directory)
     if keep:
-        print(_closing(place, metadata, directory))
+        print(closing(place, metadata, directory))
 
 
 def _opening(metadata: str | None, directory: Path) -> str:
@@ -64,12 +64,13 @@ def _opening(metadata: str | None, directory: Path) -> str:
     return f"using the cluster at {metadata}; working files are in {directory}"
 
 
-def _closing(place: Place, metadata: str | None, directory: Path) -> str:
+def closing(place: Place, metadata: str | None, directory: Path) -> str:
     kept = f"kept {directory} and log {place.log}"
     if place.own is None:
         return f"{kept}; delete the log with `dlog delete {place.log}`"
     there = "" if metadata is None else f" --metadata {shlex.quote(place.uri)}"
-    return f"{kept}; start the cluster again with `dlog standalone --data {directory / 'cluster'}{there}`"
+    data = shlex.quote(str(directory / "cluster"))
+    return f"{kept}; start the cluster again with `dlog standalone --data {data}{there}`"
 
 
 async def _in_time(steps: Coroutine[Any, Any, None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from ledger.errors import (
@@ -115,6 +116,6 @@ def no_cluster(uri: str) -> MetadataUnavailableError:
             "'dlog standalone' prints one"
         )
     return MetadataUnavailableError(
-        f"{uri} holds no cluster yet: make one with 'bookie init-cluster --metadata {uri}', "
-        f"or start one with 'dlog standalone --data DIR --metadata {uri}'"
+        f"{uri} holds no cluster yet: make one with `bookie init-cluster --metadata {shlex.quote(uri)}`, "
+        f"or start one with `dlog standalone --data DIR --metadata {shlex.quote(uri)}`"
     )
