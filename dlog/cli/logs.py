@@ -129,7 +129,7 @@ def shrink(
 ) -> None:
     """Delete the messages before an id.
 
-    Readers stop seeing them immediately. A ledger is deleted when all of its messages are before the id.
+    Readers stop seeing them immediately. A ledger is deleted when the id is in a later one.
     """
     from dlog.model import MessageId
 

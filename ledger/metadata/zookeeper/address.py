@@ -12,8 +12,8 @@ Servers are separated by `;` as BookKeeper does it, or by `,`. The path is the r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from urllib.parse import parse_qsl
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, urlencode
 
 from ledger.digits import whole_number
 from ledger.errors import ConfigurationError
@@ -47,6 +47,11 @@ class ZooKeeperAddress:
         scheme = f"zk+{self.layout.value}" if self.layout else "zk"
         query = f"?{self.query}" if self.query else ""
         return f"{scheme}://{';'.join(self.servers)}{self.root}{query}"
+
+    def with_auth_file(self, path: str) -> ZooKeeperAddress:
+        """The same with another name of that file."""
+        options = [(name, path if name == "auth_file" else value) for name, value in parse_qsl(self.query)]
+        return replace(self, auth_file=path, query=urlencode(options, safe="/", quote_via=quote))
 
 
 def parse_address(uri: MetadataUri) -> ZooKeeperAddress:

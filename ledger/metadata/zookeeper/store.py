@@ -262,10 +262,17 @@ class ZooKeeperStore:
 
 async def open_zookeeper(uri: MetadataUri, environment: Environment) -> ZooKeeperStore:
     """A handle with a session of its own; the cluster itself still wants `init_cluster` the first time."""
-    address = parse_address(uri)
+    address = _absolute(parse_address(uri))
     store = ZooKeeperStore(address, _credential(address), environment)
     await store.open()
     return store
+
+
+def _absolute(address: ZooKeeperAddress) -> ZooKeeperAddress:
+    """The address as it is valid in any directory."""
+    if address.auth_file is None or Path(address.auth_file).is_absolute():
+        return address
+    return address.with_auth_file(str(Path(address.auth_file).absolute()))
 
 
 def _credential(address: ZooKeeperAddress) -> tuple[str, str] | None:

@@ -53,6 +53,25 @@ async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProces
     await store.close()
 
 
+async def test_the_address_of_a_handle_names_the_file_from_any_directory(
+    zookeeper: ZooKeeperProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is passed to the bookies of a local cluster, to Spark's tasks, and printed for other shells."""
+    monkeypatch.chdir(tmp_path)
+    directory = tmp_path / "a+b c"
+    directory.mkdir()
+    (directory / "owner").write_text("owner:password\n")
+    root = f"{zookeeper.address}{zookeeper.new_root()}"
+    store = await open_store(f"zk://{root}?root=/x%2By&auth_file=a%2Bb%20c/owner")
+    assert store.uri == f"zk://{root}?root=/x%2By&auth_file={tmp_path}/a%2Bb%20c/owner"
+    await store.init_cluster()
+    await store.close()
+    monkeypatch.chdir("/")
+    again = await open_store(store.uri)
+    assert await again.instance_id()
+    await again.close()
+
+
 async def test_a_server_that_requires_digest_names_the_way_in(tmp_path: Path) -> None:
     """To try again is of no use: the error says what is missing, and with it the server can be used."""
     strict = ZooKeeperProcess(tmp_path, settings=STRICT)
