@@ -40,9 +40,9 @@ class ReaderConfig:
     unavailable_timeout_s: float = 20.0
     """A reader that could not continue for this long raises the reason. Longer than a restart of a bookie.
 
-    It is compared when an attempt has failed: while ZooKeeper hangs, one takes up to twice the `request_timeout_ms` of
-    the address. A reader without `until` that has read before does not raise: it waits, and `waits_for` gives the
-    reason.
+    It raises later if its first attempt still hangs then: one on ZooKeeper takes up to twice the `request_timeout_ms`
+    of the address. The next call of the reader waits anew. A reader without `until` that has read before does not
+    raise: it waits, and `waits_for` gives the reason.
     """
 
     def __post_init__(self) -> None:

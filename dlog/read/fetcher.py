@@ -3,13 +3,14 @@
 Invariant (docs/log-semantics.md#rule-26 to #rule-28, #rule-32): the machine decides, this module waits. Fetched entries
 stay within the reader's byte limit and within that of all readers of the client. A wait for the log to grow ends with
 the long poll, with a watch on the log metadata, or at the latest with a slow poll. While bookies or the metadata store
-are unavailable, a reader without `until` that has read before waits indefinitely; any other one raises after
-`unavailable_timeout_s`.
+are unavailable, the task tries again until it succeeds. A consumer of a reader without `until` that has read before
+waits as long; that of any other one gets the error after `unavailable_timeout_s`, and its next call waits anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,14 @@ class Fetched:
     entry_bytes: int
     decoded: Decoded | None
     """Batches that other readers of these entries have decoded, as far as they are kept; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outage:
+    """One kind of step has failed since this time, last with this error."""
+
+    since: float
+    error: UnavailableError
 
 
 Taken: TypeAlias = tuple[Fetched | MessageBatch | Gap, MessageId]
@@ -141,8 +150,13 @@ class Fetcher:
         self._poll_s = config.first_poll_s
         self._backoff = Backoff(ledgers.environment)
         self._stuck_at = machine.position
-        self._stuck_since: dict[type[Step], float] = {}
-        """When each kind of step first failed at this position. Empty for a kind that has succeeded since."""
+        self._outages: dict[type[Step], _Outage] = {}
+        """Of each kind of step that has failed at this position and has not succeeded since."""
+        self._step: Step | None = None
+        self._began_at = 0.0
+        """When the attempt of that step began, by the loop's time."""
+        self._raised_at = 0.0
+        """When an outage was last raised: the next one begins then at the earliest."""
         self._record_read_at = 0.0
         """When a step last read the record, by the loop's time."""
 
@@ -163,6 +177,7 @@ class Fetcher:
 
         Raises:
             NotYetError: nothing was fetched before the loop's time `give_up_at`.
+            UnavailableError: fetching has failed for `unavailable_timeout_s`. It goes on: the next call waits anew.
             ConfigurationError: the program has cancelled the task that fetches.
         """
         self._taken_bytes = 0
@@ -182,12 +197,7 @@ class Fetcher:
                 self._share.close()
                 self._task.result()
                 return None
-            self._something_ready.clear()
-            try:
-                async with asyncio.timeout_at(give_up_at):
-                    await self._something_ready.wait()
-            except TimeoutError:
-                raise NotYetError from None
+            await self._wait_until_ready(give_up_at)
         found = self._ready.popleft()
         if isinstance(found, Fetched):
             self._ready_bytes -= found.entry_bytes
@@ -195,6 +205,33 @@ class Fetcher:
             self._has_capacity.set()
         self._count()
         return found
+
+    async def _wait_until_ready(self, give_up_at: float | None) -> None:
+        """May return before anything is ready. An attempt under way goes on when an earlier one's error is raised."""
+        self._something_ready.clear()
+        now = asyncio.get_running_loop().time
+        outage = self._raised_outage()
+        raise_at = None if outage is None else outage.since + self._config.unavailable_timeout_s
+        if outage is not None and raise_at is not None and now() >= raise_at:
+            self._outages.clear()
+            self._raised_at = now()
+            raise outage.error
+        ends = [at for at in (give_up_at, raise_at) if at is not None and at < math.inf]
+        try:
+            async with asyncio.timeout_at(min(ends, default=None)):
+                await self._something_ready.wait()
+        except TimeoutError:
+            if give_up_at is not None and now() >= give_up_at:
+                raise NotYetError from None
+
+    def _raised_outage(self) -> _Outage | None:
+        """The one that is raised once it has lasted too long, if there is one."""
+        waits = self._waits_forever and self._has_worked
+        # At the tail nothing is wanted of what failed before the wait.
+        is_at_tail = isinstance(self._step, WaitForEntries | WaitForLedger)
+        if waits or is_at_tail or self._machine.position != self._stuck_at:
+            return None
+        return min(self._outages.values(), key=lambda outage: outage.since, default=None)
 
     @property
     def is_ahead(self) -> bool:
@@ -247,9 +284,10 @@ class Fetcher:
             step = self._machine.next_step()
             if isinstance(step, Finish):
                 return
+            self._step, self._began_at = step, asyncio.get_running_loop().time()
             try:
                 await self._execute(step)
-                self._stuck_since.pop(type(step), None)
+                self._outages.pop(type(step), None)
             except UnavailableError as error:
                 await self._back_off(step, error)
             except MetadataFormatError as error:
@@ -290,21 +328,23 @@ class Fetcher:
                 assert_never(step)
 
     async def _back_off(self, step: Step, error: UnavailableError) -> None:
-        """Pause before the next attempt, or raise the error if this kind of step has failed for too long.
+        """Pause before the next attempt.
 
-        Invariant: only success of this kind of step, or a position that moves, resets the time. The metadata of a busy
+        Invariant: only success of this kind of step, or a position that moves, ends an outage. The metadata of a busy
         log can be read successfully while the bookies of the ledger being read are down.
         """
         now = asyncio.get_running_loop().time()
         if self._machine.position != self._stuck_at:
-            self._stuck_at, self._stuck_since = self._machine.position, {}
-        if not self._stuck_since:
+            self._stuck_at, self._outages = self._machine.position, {}
+        if not self._outages:
             self._backoff.reset()
-        since = self._stuck_since.setdefault(type(step), now)
-        waits = self._waits_forever and self._has_worked
-        if not waits and now - since >= self._config.unavailable_timeout_s:
-            raise error
+        # A wait at the tail was none for the bookies, until it failed.
+        began_at = now if isinstance(step, WaitForEntries) else max(self._began_at, self._raised_at)
+        known = self._outages.get(type(step))
+        self._outages[type(step)] = _Outage(began_at if known is None else known.since, error)
+        self._step = None
         self._waits_for = str(error)
+        self._something_ready.set()  # the consumer may wait no longer than the outage lets it
         with self._slow_polls.waiting():
             if now - self._record_read_at >= self._slow_polls.interval_s(self._config.slow_poll_s):
                 self._machine.on_record_changed()  # the slow poll: what cannot be read may have been trimmed
@@ -357,6 +397,7 @@ class Fetcher:
         first_index = self._machine.position.batch_index
         entries_max = 1 if buggify("reader.small-fetch") else self._config.fetch_entries_max
         max_bytes = await self._share.ask(self._config.fetch_bytes)
+        self._began_at = asyncio.get_running_loop().time()
         try:
             run = await handle.read_batch(
                 step.first, max_entries=min(step.last - step.first + 1, entries_max), max_bytes=max_bytes
