@@ -495,8 +495,8 @@ class LogClient:
         """Set the cursor to a position, forward or back, or create it there; returns it.
 
         The reader that holds it can no longer move it: its next `ack` raises CursorMovedError. `position` is what a
-        reader takes as its start; a time in a ledger that is lost is where that begins. Without `properties` the cursor
-        keeps those that it has.
+        reader takes as its start; a time in a ledger or an entry that is lost is where that begins. Without
+        `properties` the cursor keeps those that it has.
 
         Raises:
             UnknownPositionError: the position is above the tail.

@@ -24,8 +24,11 @@ GIVE_UP = (
 )
 """Of a ledger that a writer needs; {0} is its id. For READ_PAST the id does not matter."""
 
-GoesBySeal = Callable[[ListedLedger | HistoryPageError], Awaitable[bool]]
-"""Whether the seal of a ledger that was not found is used in its place, or what is known of a page."""
+_RESTORE_ENTRY = "restore that entry on its bookies"
+
+PassesLoss = Callable[[ListedLedger | HistoryPageError | EntryNotFoundError], Awaitable[bool]]
+"""Whether the seal of a ledger that was not found is used in its place, what is known of a page, or an entry left out.
+"""
 
 
 async def with_fresh_record(
@@ -36,11 +39,12 @@ async def with_fresh_record(
     what: str,
     *,
     without: str = READ_PAST,
+    lost_entry: str = _RESTORE_ENTRY,
 ) -> _T:
     """The result of `look` for the list of a fresh record; repeated if what it reads was trimmed in the meantime.
 
     `what`: what is read, as the object of a sentence. `without`: what a caller can do if a sealed ledger is lost, with
-    {0} for its id.
+    {0} for its id. `lost_entry`: what to do about an entry that does not exist.
 
     Raises:
         DataLossError: a ledger or entry is missing that the record still lists, or the metadata of one is damaged.
@@ -62,7 +66,8 @@ async def with_fresh_record(
         except (LedgerNotFoundError, EntryNotFoundError) as error:
             if (await logs.read(ref)).value == record:
                 raise DataLossError(
-                    f"cannot determine {what} of log {ref.name}: {error}; {_way_out(error, record, without)}",
+                    f"cannot determine {what} of log {ref.name}: {error}; "
+                    f"{_way_out(error, record, without=without, lost_entry=lost_entry)}",
                     ledger_id=error.ledger_id,
                 ) from error
             await rounds.again(error)
@@ -91,7 +96,8 @@ async def with_readable_record(
         require_readable(str(ref), listed.record)
         return await look(listed)
 
-    return await with_fresh_record(logs, ref, environment, look_if_readable, what)
+    lost_entry = f"{_RESTORE_ENTRY}, or {READ_PAST}"
+    return await with_fresh_record(logs, ref, environment, look_if_readable, what, lost_entry=lost_entry)
 
 
 def is_damaged_ledger(error: MetadataFormatError) -> bool:
@@ -106,18 +112,20 @@ def is_lost_ledger(error: LogStoreError) -> bool:
     )
 
 
-def goes_by_seal(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, accept_loss: bool) -> GoesBySeal:
+def passes_loss(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, accept_loss: bool) -> PassesLoss:
     """For a reader that accepts the loss of messages: it is shown the gap when it comes there.
 
-    Only of a ledger or a page that is lost: if the record has changed, it may have been trimmed instead.
+    Only of what is lost: if the record has changed, it may have been trimmed instead.
     """
 
-    async def decide(missing: ListedLedger | HistoryPageError) -> bool:
-        is_known = (
-            missing.newer_version is None
-            if isinstance(missing, HistoryPageError)
-            else missing.seal is not None
-        )
+    async def decide(missing: ListedLedger | HistoryPageError | EntryNotFoundError) -> bool:
+        match missing:
+            case HistoryPageError():
+                is_known = missing.newer_version is None
+            case ListedLedger():
+                is_known = missing.seal is not None
+            case EntryNotFoundError():
+                is_known = True
         if not accept_loss or not is_known:
             return False
         return (await logs.read(ref)).value == listed.record
@@ -142,9 +150,11 @@ def _damaged_ledger(
     return DataLossError(f"{what_fails}: {error}; or {way_out}", ledger_id=error.key)
 
 
-def _way_out(error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata, without: str) -> str:
+def _way_out(
+    error: LedgerNotFoundError | EntryNotFoundError, record: LogMetadata, *, without: str, lost_entry: str
+) -> str:
     if isinstance(error, EntryNotFoundError):
-        return "restore that entry on its bookies"
+        return lost_entry
     sealed = not _is_unsealed(error.ledger_id, record)
     return way_out_of_loss(error.ledger_id, sealed=sealed, without=without)
 

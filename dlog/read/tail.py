@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable
 from dlog.errors import HistoryPageError
 from dlog.format.entry import decode_envelope
 from dlog.ledger_list.ledger_list import LedgerList
-from dlog.metadata.fresh_record import GoesBySeal, goes_by_seal, is_lost_ledger, with_readable_record
+from dlog.metadata.fresh_record import PassesLoss, is_lost_ledger, passes_loss, with_readable_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId
 from ledger.client import LedgerClient
-from ledger.errors import LedgerNotFoundError, MetadataFormatError
+from ledger.errors import EntryNotFoundError, LedgerNotFoundError, MetadataFormatError
 from ledger.model import LedgerId
+from ledger.reading.bookie_reads import Entry
 from ledger.reading.read_handle import ReadHandle
 
 _ENTRIES_AT_ONCE = 16
@@ -84,7 +85,8 @@ async def start_of_last(
     """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer.
 
     `accept_loss`: a sealed ledger that is lost counts by its seal, ledgers in a page that is lost by what refers to the
-    page, and neither is ever begun inside.
+    page, and neither is ever begun inside. Of an entry that is lost it is not known how many messages it had: it counts
+    as none, so that nothing is left out that can be read.
 
     Raises:
         DataLossError: a listed ledger, or an entry of it, does not exist.
@@ -93,8 +95,8 @@ async def start_of_last(
     """
 
     async def look(listed: LedgerList) -> MessageId:
-        by_seal = goes_by_seal(logs, listed, ref, accept_loss=accept_loss)
-        return await _start_in_list(count, tail, listed, opener(ledgers, password), by_seal)
+        passes = passes_loss(logs, listed, ref, accept_loss=accept_loss)
+        return await _start_in_list(count, tail, listed, opener(ledgers, password), passes)
 
     return await with_readable_record(logs, ref, ledgers.environment, look, f"the last {count} messages")
 
@@ -119,7 +121,7 @@ async def end_of(listed: ListedLedger, open_ledger: OpenLedger) -> tuple[int, bo
 
 
 async def _start_in_list(
-    count: int, tail: MessageId, ledger_list: LedgerList, open_ledger: OpenLedger, by_seal: GoesBySeal
+    count: int, tail: MessageId, ledger_list: LedgerList, open_ledger: OpenLedger, passes: PassesLoss
 ) -> MessageId:
     missing = count
     record = ledger_list.record
@@ -128,7 +130,7 @@ async def _start_in_list(
         if isinstance(listed, HistoryPageError):
             if listed.last < record.trim_before.ledger_id:
                 break  # everything in it was trimmed, as all before it
-            if not await by_seal(listed):
+            if not await passes(listed):
                 raise listed
             first = listed.first
             whole = first > record.trim_before.ledger_id
@@ -147,9 +149,9 @@ async def _start_in_list(
             missing -= listed.seal.message_count
             continue
         try:
-            found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger)
+            found = await _search(listed.ledger_id, end, missing, record.trim_before, open_ledger, passes)
         except (LedgerNotFoundError, MetadataFormatError) as error:
-            if not (is_lost_ledger(error) and await by_seal(listed)):
+            if not (is_lost_ledger(error) and await passes(listed)):
                 raise
             assert listed.seal is not None, "it goes by that"
             held = listed.seal.message_count
@@ -163,7 +165,12 @@ async def _start_in_list(
 
 
 async def _search(
-    ledger_id: LedgerId, end: int, count: int, trim_before: MessageId, open_ledger: OpenLedger
+    ledger_id: LedgerId,
+    end: int,
+    count: int,
+    trim_before: MessageId,
+    open_ledger: OpenLedger,
+    passes: PassesLoss,
 ) -> MessageId | int:
     """The id at which the last `count` messages below entry `end` begin; if there are fewer, their number."""
     if end == 0:
@@ -171,17 +178,19 @@ async def _search(
     handle = await open_ledger(ledger_id)
     handle.confirm(end - 1)  # this handle may have asked other bookies, which know less
     try:
-        return await _count_back(handle, end, count, trim_before)
+        return await _count_back(handle, end, count, trim_before, passes)
     finally:
         await handle.close()
 
 
-async def _count_back(handle: ReadHandle, end: int, count: int, trim_before: MessageId) -> MessageId | int:
+async def _count_back(
+    handle: ReadHandle, end: int, count: int, trim_before: MessageId, passes: PassesLoss
+) -> MessageId | int:
     floor = trim_before.entry_id if trim_before.ledger_id == handle.ledger_id else 0
     seen = 0
     while end > floor:
         first = max(floor, end - _ENTRIES_AT_ONCE)
-        for entry in reversed(await handle.read(first, end - 1)):
+        for entry in reversed(await _left_of(handle, first, end - 1, passes)):
             held = decode_envelope(entry.payload)[0].count
             if seen + held >= count:
                 found = MessageId(handle.ledger_id, entry.entry_id, seen + held - count)
@@ -189,3 +198,16 @@ async def _count_back(handle: ReadHandle, end: int, count: int, trim_before: Mes
             seen += held
         end = first
     return seen
+
+
+async def _left_of(handle: ReadHandle, first: int, last: int, passes: PassesLoss) -> list[Entry]:
+    """The entries from `first` to `last` without those that are lost."""
+    if first > last:
+        return []
+    try:
+        return await handle.read(first, last)
+    except EntryNotFoundError as error:
+        if not await passes(error):
+            raise
+        before = await _left_of(handle, first, error.entry_id - 1, passes)
+        return before + await _left_of(handle, error.entry_id + 1, last, passes)

@@ -17,7 +17,7 @@ from dlog.client import LogClient
 from dlog.core.metadata_update import Applied
 from dlog.core.tailing import Gap
 from dlog.errors import DataLossError
-from dlog.metadata.fresh_record import goes_by_seal
+from dlog.metadata.fresh_record import passes_loss
 from dlog.model import MessageId
 from dlog.testing import SimulatedCluster, simulate
 from ledger.errors import MetadataFormatError
@@ -286,11 +286,11 @@ def test_a_ledger_that_was_trimmed_in_the_meantime_is_not_lost() -> None:
         logs = loss.client.logs
         ref = await logs.find(loss.client.name(LOG))
         listed = logs.ledger_list(ref, (await logs.read(ref)).value)
-        by_seal = goes_by_seal(logs, listed, ref, accept_loss=True)
+        passes = passes_loss(logs, listed, ref, accept_loss=True)
         missing = await listed.find(loss.gap.ledger_id)
         assert missing is not None
-        assert await by_seal(missing)
+        assert await passes(missing)
         await loss.client.shrink(LOG, before=loss.ids[2][0])
-        assert not await by_seal(missing)
+        assert not await passes(missing)
 
     play(scene)
