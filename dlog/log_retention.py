@@ -18,7 +18,7 @@ from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
-from dlog.metadata.value import change_value, read_value
+from dlog.metadata.value import cannot_be_decoded, change_value, read_value
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId, PageRef, Retention
 from ledger.environment import Environment
 from ledger.errors import LogStoreError
@@ -190,12 +190,7 @@ def _decoded(key: str, value: bytes) -> Retention:
     try:
         return decode_retention(value)
     except RecordFormatError as error:
-        way_out = "" if error.newer_version is not None else "; or set it again"
-        raise RecordFormatError(
-            f"the retention under {key} cannot be decoded: {error}{way_out}",
-            key=key,
-            newer_version=error.newer_version,
-        ) from error
+        raise cannot_be_decoded("the retention", key, error, ", or set it again") from error
 
 
 def _check_not_newer(key: str, value: bytes) -> None:

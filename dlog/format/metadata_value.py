@@ -8,6 +8,7 @@
     5+n     4     crc       u32 big-endian, CRC-32 of all bytes before it
 
 There is one encoding of each value; anything else is RecordFormatError, and no other exception leaves the decoders.
+What to do about a damaged value is added by who knows its key.
 The table is in docs/formats.md.
 """
 
@@ -63,19 +64,22 @@ def open_value(data: bytes, kind: bytes, versions: tuple[int, ...]) -> tuple[int
             f"log metadata starts with {data[:4]!r}, expected {MAGIC + kind!r}: another program may have written it"
         )
     body, crc = data[:-_CRC_BYTES], int.from_bytes(data[-_CRC_BYTES:], "big")
-    intact = zlib.crc32(body) == crc
-    if data[4] not in versions:
+    if zlib.crc32(body) != crc:  # before the version, which may be what is damaged
         raise RecordFormatError(
-            f"log metadata has format version {data[4]}, this release reads versions up to {versions[-1]}: "
+            f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}"
+        )
+    version = data[4]
+    if version > versions[-1]:
+        raise RecordFormatError(
+            f"log metadata has format version {version}, this release reads versions up to {versions[-1]}: "
             "upgrade dlog",
-            newer_version=data[4] if intact and data[4] > versions[-1] else None,
+            newer_version=version,
         )
-    if not intact:
+    if version not in versions:
         raise RecordFormatError(
-            f"log metadata is damaged: CRC-32 is {zlib.crc32(body):#010x}, stored {crc:#010x}: "
-            "restore the metadata store from a backup"
+            f"log metadata has format version {version}, which no release has: another program may have written it"
         )
-    return data[4], _unpack(body[_HEADER_BYTES:])
+    return version, _unpack(body[_HEADER_BYTES:])
 
 
 def _unpack(packed: bytes) -> object:
@@ -131,5 +135,5 @@ def choice(kind: type[_Choice], value: object, what: str) -> _Choice:
         return kind(text(value, what))
     except ValueError as error:
         raise RecordFormatError(
-            f"{what} {str(value)[:80]!r} is unknown to this release: upgrade dlog"
+            f"{what} {str(value)[:80]!r} is unknown to this release, perhaps of a later one"
         ) from error

@@ -14,7 +14,7 @@ from dlog.core import metadata_keys
 from dlog.errors import CursorMovedError, CursorNotFoundError, RecordFormatError
 from dlog.format.cursor import decode_cursor, encode_cursor
 from dlog.metadata.log_ref import LogRef
-from dlog.metadata.value import UNDECIDED, change_value, forget_value, read_value, still
+from dlog.metadata.value import UNDECIDED, cannot_be_decoded, change_value, forget_value, read_value, still
 from dlog.model import Cursor, MessageId, StoredCursor
 from dlog.together import each
 from ledger.environment import Environment
@@ -174,13 +174,8 @@ def _decoded(ref: LogRef, name: str, found: Versioned[bytes] | None) -> Versione
     try:
         return Versioned(decode_cursor(name, found.value), found.version)
     except RecordFormatError as error:
-        key = _key(ref, name)
-        way_out = "" if error.newer_version is not None else "; or remove it with `dlog cursor rm`"
-        raise RecordFormatError(
-            f"the cursor under {key} cannot be decoded: {error}{way_out}",
-            key=key,
-            newer_version=error.newer_version,
-        ) from error
+        else_ = ", or remove the cursor with `dlog cursor rm`"
+        raise cannot_be_decoded("the cursor", _key(ref, name), error, else_) from error
 
 
 def _is_removed(ref: LogRef, name: str, found: Versioned[bytes]) -> bool:

@@ -8,7 +8,7 @@ from dlog.core import metadata_keys
 from dlog.errors import RecordFormatError
 from dlog.format.properties import checked_properties, decode_log_properties, encode_log_properties
 from dlog.metadata.log_ref import LogRef
-from dlog.metadata.value import change_value, read_value
+from dlog.metadata.value import cannot_be_decoded, change_value, read_value
 from ledger.arguments import require_type
 from ledger.environment import Environment
 from ledger.metadata.store import MetadataStore
@@ -64,9 +64,4 @@ def _decoded(key: str, found: Versioned[bytes] | None) -> dict[str, str]:
     try:
         return dict(decode_log_properties(found.value))
     except RecordFormatError as error:
-        way_out = "" if error.newer_version is not None else "; or remove that key"
-        raise RecordFormatError(
-            f"the properties under {key} cannot be decoded: {error}{way_out}",
-            key=key,
-            newer_version=error.newer_version,
-        ) from error
+        raise cannot_be_decoded("the properties", key, error, ", or remove that key") from error

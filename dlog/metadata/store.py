@@ -25,7 +25,7 @@ from dlog.metadata.cursor_store import CursorStore
 from dlog.metadata.history_pages import HistoryPages, page_name
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.owner_requests import OwnerRequests
-from dlog.metadata.value import forget_value, still
+from dlog.metadata.value import cannot_be_decoded, forget_value, still
 from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
 from dlog.together import each
 from ledger.buggify import buggify, linger
@@ -463,11 +463,7 @@ def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
     try:
         return decode(value)
     except RecordFormatError as error:
-        raise RecordFormatError(
-            f"the log metadata under {key} cannot be decoded: {error}",
-            key=key,
-            newer_version=error.newer_version,
-        ) from error
+        raise cannot_be_decoded("the log metadata", key, error) from error
 
 
 def _exists(log: LogName) -> LogExistsError:

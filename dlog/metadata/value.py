@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from dlog.errors import RecordFormatError
 from ledger.environment import Environment
 from ledger.errors import (
     AlreadyExistsError,
@@ -34,6 +35,14 @@ def still(in_doubt: LogStoreError | None) -> Iterator[None]:
         if in_doubt is None:
             raise
         raise in_doubt from None
+
+
+def cannot_be_decoded(what: str, key: str, error: RecordFormatError, else_: str = "") -> RecordFormatError:
+    """The error of the value under `key`, with what to do about it. `else_`: what to do if there is no backup."""
+    way_out = "" if error.newer_version is not None else f"; restore {key} from a backup{else_}"
+    return RecordFormatError(
+        f"{what} under {key} cannot be decoded: {error}{way_out}", key=key, newer_version=error.newer_version
+    )
 
 
 async def read_value(store: MetadataStore, key: str) -> Versioned[bytes] | None:

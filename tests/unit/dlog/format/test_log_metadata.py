@@ -149,8 +149,10 @@ def test_any_msgpack_value_is_a_format_error_or_a_record(fields: list[object]) -
 def test_an_unknown_version_is_named_with_the_known_one() -> None:
     data = bytearray(golden("log_record_v1.hex"))
     data[4] = 9
-    with pytest.raises(RecordFormatError, match=r"version 9, this release reads versions up to 3"):
-        decode_record(bytes(data))
+    whole = data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "big")
+    with pytest.raises(RecordFormatError, match=r"version 9, this release reads versions up to 3") as raised:
+        decode_record(bytes(whole))
+    assert raised.value.newer_version == 9
 
 
 def test_another_programs_value_is_refused() -> None:
