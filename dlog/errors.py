@@ -249,7 +249,7 @@ class CursorNotFoundError(NotFoundError):
 
 
 class DataLossError(CorruptionError):
-    """A ledger or entry of the log is missing on all of its bookies, or the metadata of a ledger is damaged."""
+    """An entry of the log is missing on all bookies, or a ledger does not exist or has damaged metadata."""
 
     log: str | None = None
     first: MessageId | int | None = None

@@ -74,7 +74,7 @@ Loss = Annotated[
     OnDataLoss,
     typer.Option(
         "--on-data-loss",
-        help="At messages that are missing on all bookies: fail, or gap: print their ids to stderr and go on.",
+        help="At messages that are lost: fail, or gap: print their ids to stderr and go on.",
     ),
 ]
 Table = Annotated[TableOutput, typer.Option("--output", "-o", help="Output format.")]

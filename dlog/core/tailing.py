@@ -32,6 +32,9 @@ from dlog.ledger_list.window import ListWindow
 from dlog.model import DEFAULT_NAMESPACE, ListedLedger, LogMetadata, LogState, MessageId
 from ledger.model import NO_ENTRY
 
+READ_PAST = "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
+"""What can be done about every loss that a reader may pass."""
+
 # ---- what the shell is asked to do
 
 
@@ -527,19 +530,24 @@ class Tailing:
         if self._on_trimmed is OnMissing.FAIL:
             raise TrimmedError(
                 f"message {requested} of log {self._log} was trimmed, the earliest is {earliest}: "
-                f"{self._start_at(earliest)}, or in a program set on_trimmed to 'skip' or 'gap'",
+                f"{self._start('there', earliest)}, or in a program set on_trimmed to 'skip' or 'gap'",
                 requested=requested,
                 earliest=earliest,
             )
         if self._on_trimmed is OnMissing.GAP:
             self._gaps.append(Gap(requested, earliest, GapReason.TRIMMED))
 
-    def _start_at(self, earliest: MessageId) -> str:
+    def _start_at(self, position: MessageId) -> str:
+        return self._start(f"{'at' if self._cursor is None else 'to'} {position}", position)
+
+    def _start(self, where: str, position: MessageId | str) -> str:
+        """How the reader begins at the position, which is `where`. With a cursor it does so nowhere else."""
         if self._cursor is None:
-            return "start there"
+            return f"start {where}"
         namespace, _, name = self._log.rpartition("/")
         option = "" if namespace in ("", DEFAULT_NAMESPACE) else f" --namespace {namespace}"
-        return f"move the cursor there with set_cursor or `dlog cursor set {name} {self._cursor} {earliest}{option}`"
+        command = f"dlog cursor set {name} {self._cursor} {position}{option}"
+        return f"move the cursor {where} with set_cursor or `{command}`"
 
     def _apply_list(self, record: LogMetadata) -> None:
         ledger_id = self._position.ledger_id
@@ -560,12 +568,16 @@ class Tailing:
     def _unknown_position(self, record: LogMetadata) -> UnknownPositionError:
         last = record.ledgers[-1].ledger_id if record.ledgers else None
         why = (
-            f"is no id of log {self._log}, which is empty: start"
+            f"is no id of log {self._log}, which is empty"
             if last is None
-            else f"is above the last ledger of log {self._log}, which is {last}: start at an id of this log,"
+            else f"is above the last ledger of log {self._log}, which is {last}"
         )
+        if self._cursor is not None:
+            way_out = self._start("to earliest", "earliest")
+        else:
+            way_out = f"start{'' if last is None else ' at an id of this log,'} at 'earliest' or at 'latest'"
         return UnknownPositionError(
-            f"position {self._position} {why} at 'earliest' or at 'latest'",
+            f"position {self._position} {why}: {way_out}",
             requested=self._position,
             last=last,
         )
@@ -609,16 +621,21 @@ class Tailing:
         )
 
     def _data_loss(self, gap: Gap, listed: ListedLedger, missing: _Missing) -> DataLossError:
-        range_ = f"messages of log {self._log} from {gap.first} to before {gap.resume_at}"
-        if missing is _Missing.METADATA:
-            sentence = (
-                f"{range_} cannot be read because the metadata of ledger {listed.ledger_id} is damaged: restore the "
-                f"metadata store from a backup, or start at {gap.resume_at}"
-            )
-        else:
-            sentence = f"{range_} are missing on all bookies: restore them, or start at {gap.resume_at}"
+        match missing:
+            case _Missing.METADATA:
+                why = f"cannot be read because the metadata of ledger {listed.ledger_id} is damaged"
+            case _Missing.LEDGER:
+                why = f"cannot be read because ledger {listed.ledger_id} does not exist"
+            case _Missing.ENTRY:
+                why = "are missing on all bookies"
+        restore = "them" if missing is _Missing.ENTRY else "the metadata store from a backup"
         return DataLossError(
-            sentence, log=self._log, first=gap.first, resume_at=gap.resume_at, ledger_id=listed.ledger_id
+            f"messages of log {self._log} from {gap.first} to before {gap.resume_at} {why}: restore {restore}, "
+            f"{self._start_at(gap.resume_at)}, or {READ_PAST}",
+            log=self._log,
+            first=gap.first,
+            resume_at=gap.resume_at,
+            ledger_id=listed.ledger_id,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from dlog.core.tailing import require_readable
+from dlog.core.tailing import READ_PAST, require_readable
 from dlog.errors import DataLossError, HistoryPageError
 from dlog.ledger_list.ledger_list import LedgerList
 from dlog.metadata.log_ref import LogRef
@@ -16,8 +16,6 @@ from ledger.errors import EntryNotFoundError, LedgerNotFoundError, LogStoreError
 from ledger.metadata.rounds import Rounds
 
 _T = TypeVar("_T")
-
-READ_PAST = "read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
 
 GIVE_UP = (
     "accept the loss of its messages with open_writer(..., given_up=[{0}]) or `dlog append --given-up {0}`"

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from dlog.core import metadata_keys
+from dlog.core.tailing import READ_PAST
 from dlog.errors import HistoryPageError, RecordFormatError
 from dlog.format.history_page import decode_page, encode_page
 from dlog.ledger_list.ledger_list import LedgerList
@@ -172,8 +173,7 @@ def _unreadable(
     way_out = (
         ""
         if newer_version is not None
-        else f"; restore {key} in the metadata store from a backup, or read past it with on_data_loss='gap' or "
-        "`dlog read --on-data-loss gap`"
+        else f"; restore {key} in the metadata store from a backup, or {READ_PAST}"
     )
     return HistoryPageError(
         f"page {page.name} of the history of log {ref}, with ledgers {page.first_id} to {page.last_id}, cannot be "

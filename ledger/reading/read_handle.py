@@ -454,7 +454,7 @@ class ReadHandle:
 
     def _cannot_read(self, machine: EntryRead, first: int, failures: list[BookieAnswer]) -> LogStoreError:
         reasons = [answer.reason for answer in failures if answer.reason is not None]
-        damaged = next((reason for reason in reasons if isinstance(reason, DigestMismatchError)), None)
+        damaged = [isinstance(reason, DigestMismatchError) for reason in reasons]
         details = "; ".join(dict.fromkeys(str(reason) for reason in reasons))
         if machine.verdict is Verdict.ABSENT:
             return EntryNotFoundError(
@@ -462,8 +462,14 @@ class ReadHandle:
                 ledger_id=self.ledger_id,
                 entry_id=first,
             )
-        if damaged is not None:
-            return damaged
+        if any(damaged):
+            others = "" if all(damaged) else "start the bookies that did not return it, or "
+            what = f"entry {first} of ledger {self.ledger_id}"
+            return DigestMismatchError(
+                f"no intact copy of {what} was found ({details}); {others}restore one on a bookie that should have it",
+                ledger_id=self.ledger_id,
+                entry_id=first,
+            )
         return ReadError(
             f"entry {first} of ledger {self.ledger_id} cannot be read from any replica ({details}); "
             "start its bookies and try again",

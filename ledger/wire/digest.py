@@ -208,4 +208,4 @@ def make_digester(digest_type: DigestType, password: bytes) -> Digester:
 
 def _mismatch(what: str, ledger_id: int, entry_id: int | None) -> DigestMismatchError:
     name = f"ledger {ledger_id}" if entry_id is None else f"entry {ledger_id}:{entry_id}"
-    return DigestMismatchError(f"{name} {what}; ask another replica", ledger_id=ledger_id, entry_id=entry_id)
+    return DigestMismatchError(f"{name} {what}", ledger_id=ledger_id, entry_id=entry_id)

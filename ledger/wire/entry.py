@@ -38,8 +38,5 @@ class EntryHeader(NamedTuple):
 def decode_header(entry: Buffer) -> EntryHeader:
     """The header of `entry`; ProtocolError if it is shorter than one."""
     if len(entry) < ENTRY_HEADER_BYTES:
-        raise ProtocolError(
-            f"an entry of {len(entry)} bytes cannot hold its header of {ENTRY_HEADER_BYTES}; "
-            "ask another replica"
-        )
+        raise ProtocolError(f"an entry of {len(entry)} bytes cannot hold its header of {ENTRY_HEADER_BYTES}")
     return EntryHeader._make(ENTRY_HEADER.unpack_from(entry))

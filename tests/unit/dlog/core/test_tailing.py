@@ -3,6 +3,8 @@
 Source: docs/log-semantics.md#rule-26 to #rule-30.
 """
 
+from collections.abc import Callable
+
 import pytest
 
 from dlog.core.commands import ReadRecord
@@ -427,6 +429,43 @@ def test_damaged_metadata_of_a_ledger_is_a_gap_up_to_the_next_one_or_an_error_th
         ) as raised:
             show(machine, record(*ledgers))
         assert (raised.value.ledger_id, raised.value.log) == (5, "orders")
+
+
+@pytest.mark.parametrize(
+    ("lose", "why"),
+    [
+        (
+            Tailing.on_ledger_missing,
+            "cannot be read because ledger 5 does not exist: restore the metadata store",
+        ),
+        (
+            Tailing.on_ledger_damaged,
+            "cannot be read because the metadata of ledger 5 is damaged: restore the metadata store",
+        ),
+        (Tailing.on_entry_missing, "are missing on all bookies: restore them"),
+    ],
+)
+@pytest.mark.parametrize("cursor", [None, "c"])
+def test_the_error_of_a_loss_names_what_is_lost_and_how_to_pass_it(
+    lose: Callable[[Tailing, int], None], why: str, cursor: str | None
+) -> None:
+    """A reader with a cursor does not begin at `start`, so that the cursor must be moved."""
+    machine = Tailing("orders", position=at(5), cursor=cursor)
+    show(machine, record(listed(5, 0), 6))
+    machine.on_ledger(5, readable=0, sealed=True)
+    lose(machine, 5)
+    with pytest.raises(DataLossError) as raised:
+        show(machine, record(listed(5, 0), 6))
+    after = raised.value.resume_at
+    go_on = (
+        f"start at {after}"
+        if cursor is None
+        else f"move the cursor to {after} with set_cursor or `dlog cursor set orders c {after}`"
+    )
+    assert why in str(raised.value)
+    assert str(raised.value).endswith(
+        f", {go_on}, or read past it with on_data_loss='gap' or `dlog read --on-data-loss gap`"
+    )
 
 
 def test_damaged_metadata_of_the_last_ledger_is_passed_only_if_the_record_has_its_seal() -> None:

@@ -250,7 +250,10 @@ def test_a_cursor_that_is_ahead_of_its_log_is_reported() -> None:
 
         await cursors.take(ref, "c", begin)
         for until in (None, "latest"):
-            with pytest.raises(UnknownPositionError, match="start at an id of this log"):
+            with pytest.raises(
+                UnknownPositionError,
+                match="move the cursor to earliest with set_cursor or `dlog cursor set orders c earliest`",
+            ):
                 await anext(client.reader(LOG, cursor="c", until=until))
         assert (await cursors.read(ref, "c")).position == ahead
         await client.set_cursor(LOG, "c", "earliest")

@@ -134,3 +134,13 @@ async def test_without_gaps_the_error_names_ways_out_that_work() -> None:
             await found.items(**{"until": "latest", **wanted})
         async with found.client.reader(LOG, start=found.ids[8], until="latest") as reader:
             assert len([message async for message in reader]) == 4
+
+
+async def test_a_cursor_at_a_lost_entry_is_moved_as_its_error_advises() -> None:
+    async with loss(5) as found:
+        await found.client.set_cursor(LOG, "c", found.ids[5])
+        with pytest.raises(DataLossError, match="move the cursor to") as raised:
+            await anext(found.client.reader(LOG, cursor="c", until="latest"))
+        assert raised.value.resume_at == found.ids[6]
+        await found.client.set_cursor(LOG, "c", raised.value.resume_at)
+        assert (await anext(found.client.reader(LOG, cursor="c", until="latest"))).id == found.ids[6]

@@ -330,8 +330,17 @@ async def test_damage_everywhere_is_reported_as_damage() -> None:
             damaged[40 % len(damaged)] ^= 0x40
             bookie.entries[handle.ledger_id, 0] = bytes(damaged)
         assert bytes((await reader.read(0, 0))[0].payload) == b"zero"
+        last = dict(cluster.bookies[2].entries)
+        cluster.bookies[2].entries.update(cluster.bookies[0].entries)
+        with pytest.raises(
+            DigestMismatchError, match=r"no intact copy of entry 0 .*; restore one on a bookie"
+        ) as raised:
+            await reader.read(0, 0)
+        assert "another replica" not in str(raised.value) and "start" not in str(raised.value)
+        assert (raised.value.ledger_id, raised.value.entry_id) == (handle.ledger_id, 0)
+        cluster.bookies[2].entries.update(last)
         cluster.bookies[2].go_away()
-        with pytest.raises(DigestMismatchError):
+        with pytest.raises(DigestMismatchError, match="start the bookies that did not return it, or restore"):
             await reader.read(0, 0)
         for bookie in cluster.bookies[:2]:
             bookie.go_away()
