@@ -6,6 +6,7 @@ above the tail at planning, even if `endingId` is.
 
 from __future__ import annotations
 
+from dlog.core.tailing import is_after_all
 from dlog.errors import TrimmedError, UnknownPositionError
 from dlog.model import EARLIEST_ID, MessageId
 from spark_connector.extents.partitions import Extent, between
@@ -46,7 +47,8 @@ def start_of(log: str, readable: Readable, starting: StartingBound, tail: Messag
             requested=starting,
             earliest=record.trim_before,
         )
-    if starting != EARLIEST_ID and starting.ledger_id > record.last_ledger_id:
+    is_to_come = starting.ledger_id > record.last_ledger_id and not is_after_all(starting, record)
+    if starting != EARLIEST_ID and is_to_come:
         raise UnknownPositionError(
             f"startingId {starting} is in a ledger that log {log} does not have: its last one is "
             f"{record.last_ledger_id}",

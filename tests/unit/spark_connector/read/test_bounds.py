@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlog.errors import TrimmedError, UnknownPositionError
-from dlog.model import EARLIEST_ID, LogMetadata, MessageId
+from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, MessageId, SealFacts
+from ledger.model import LedgerId
 from spark_connector.extents.partitions import Extent
 from spark_connector.extents.readable import Readable
 from spark_connector.options.bounds import EndingBound, StartingBound
@@ -17,8 +18,22 @@ LEDGERS = [
 ]
 
 
-def ids(starting: StartingBound, ending: EndingBound, trim: MessageId = EARLIEST_ID) -> list[str]:
-    record = LogMetadata(log_uuid="u", instance_id="i", last_ledger_id=8, trim_before=trim)
+def _sealed(last_entry: int) -> SealFacts:
+    return SealFacts(last_entry=last_entry, message_count=-1, byte_count=0)
+
+
+def ids(
+    starting: StartingBound,
+    ending: EndingBound,
+    trim: MessageId = EARLIEST_ID,
+    *,
+    last_is_open: bool = True,
+) -> list[str]:
+    ledgers = tuple(
+        ListedLedger(ledger_id=LedgerId(ledger_id), epoch=1, created_us=0, seal=seal)
+        for ledger_id, seal in ((3, _sealed(9)), (7, _sealed(4)), (8, None if last_is_open else _sealed(-1)))
+    )
+    record = LogMetadata(log_uuid="u", instance_id="i", ledgers=ledgers, last_ledger_id=8, trim_before=trim)
     return [
         f"{part.start} {part.end}" for part in bounded("orders", Readable(record, LEDGERS), starting, ending)
     ]
@@ -64,6 +79,14 @@ def test_a_start_in_a_ledger_to_come_is_an_error() -> None:
         UnknownPositionError, match="startingId 9:0:0 is in a ledger that log orders does not have"
     ):
         ids(MessageId(9, 0, 0), "latest")
+
+
+def test_the_position_after_a_log_whose_ledgers_are_all_sealed_is_none_to_come() -> None:
+    """A reader ends there that has passed a lost last ledger; with a writer at work it would be one to come."""
+    assert ids(MessageId(9, 0, 0), "latest", last_is_open=False) == []
+    for position in (MessageId(9, 0, 1), MessageId(9, 1, 0), MessageId(10, 0, 0)):
+        with pytest.raises(UnknownPositionError):
+            ids(position, "latest", last_is_open=False)
 
 
 def test_an_empty_log_reads_as_nothing() -> None:

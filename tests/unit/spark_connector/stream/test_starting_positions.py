@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dlog.client import LogClient
+from dlog.core.tailing import Gap
 from dlog.errors import UnknownPositionError
 from dlog.testing import SimulatedCluster, simulate
 from spark_connector.cluster import Cluster
@@ -104,5 +105,29 @@ def test_a_stream_does_not_begin_with_other_logs(starts: dict[str, str], sentenc
             for _ in range(2):
                 with pytest.raises(BadOptionError, match=sentence):
                     await planner.latest(start, Limit())
+
+    simulate(main)
+
+
+def test_a_stream_begins_after_a_last_ledger_that_is_lost() -> None:
+    """At the position of a reader that has passed it, as of `resume_at`."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            await append(client, "orders-a", b"0", b"1")
+            [lost] = await client.list_ledgers("orders-a")
+            await client.ledgers.delete(lost.ledger_id)
+            async with client.reader("orders-a", until="latest", on_data_loss="gap") as reader:
+                assert [type(item) async for item in reader.items()] == [Gap]
+                after = reader.position
+            planner = planner_of(client, str(after), log="orders-a")
+            start = await planner.initial()
+            assert await planner.latest(start, Limit()) == start
+            await append(client, "orders-a", b"2")
+            planner = planner_of(client, str(after), log="orders-a")
+            end = await planner.latest(await planner.initial(), Limit())
+            [partition] = (await planner.partitions(start, end)).partitions
+            [part] = partition.extents
+            assert part.ledger_id > lost.ledger_id and part.messages in (None, 1)
 
     simulate(main)
