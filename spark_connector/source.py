@@ -94,8 +94,14 @@ class DlogDataSource(DataSource):
     def _parsed_for_any_read(self, options: Mapping[str, str]) -> ReadOptions:
         """Of a batch or a stream: which of them asks is not known to `schema`."""
         from spark_connector.errors import spark_errors
-        from spark_connector.options.stream_options import STREAM_NAMES, parse_stream_options
+        from spark_connector.options.stream_options import (
+            STREAM_NAMES,
+            parse_stream_options,
+            refuse_unknown_of_any_read,
+        )
 
+        with spark_errors():
+            refuse_unknown_of_any_read(options)
         if {name.lower() for name in STREAM_NAMES} & {name.lower() for name in options}:
             with spark_errors():
                 return parse_stream_options(options).read

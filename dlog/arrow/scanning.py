@@ -52,6 +52,11 @@ def scan(
         raise ConfigurationError(
             "a scan needs an end: leave out until=None, or follow the log with arrow_batches() of a reader"
         )
+    if OnMissing.GAP in (on_trimmed, on_data_loss):
+        raise ConfigurationError(
+            "a scan has only rows, which leaves no place for gaps: iterate over "
+            "dlog.connect(uri).reader(log, ...).batch_items()"
+        )
     client = connect(uri, namespace)
     try:
         reader = client.reader(

@@ -201,4 +201,7 @@ def gc(
         print(line)
     if found.damaged:
         # Not as wrong usage, whose exit code promises that nothing was done: the other logs were collected.
-        raise DoneInPart(str(found.damaged[0])) from found.damaged[0]
+        *others, last = dict.fromkeys(map(str, found.damaged))  # both steps may fail for one reason
+        for sentence in others:
+            say("dlog", sentence)
+        raise DoneInPart(last)

@@ -467,4 +467,7 @@ def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
 
 
 def _exists(log: LogName) -> LogExistsError:
-    return LogExistsError(f"log {log} already exists: open it, or choose another name", log=str(log))
+    return LogExistsError(
+        f"log {log} already exists: use it (`dlog info` shows whether it can be written), or choose another name",
+        log=str(log),
+    )

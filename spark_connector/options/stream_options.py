@@ -77,6 +77,18 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     return found
 
 
+def refuse_unknown_of_any_read(options: Mapping[str, str]) -> None:
+    """BadOptionError if neither a batch read nor a stream has the option."""
+    known = {name.lower() for name in (*NAMES, *STREAM_NAMES)}
+    for name in options:
+        if name.lower() not in known:
+            raise BadOptionError(
+                f"option {name!r} is unknown: a batch read has {', '.join(NAMES)}; a stream has these without "
+                f"{' and '.join(_OF_BATCHES)}, and {', '.join(STREAM_NAMES)}",
+                option=name,
+            )
+
+
 def _check_together(found: StreamOptions) -> None:
     if found.rows_max is not None and found.bytes_max is not None:
         raise BadOptionError(

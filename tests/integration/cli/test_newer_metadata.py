@@ -241,6 +241,21 @@ def test_one_newer_log_does_not_keep_the_others_from_being_shown_and_collected(c
     dlog.here("gc", *HERE).must_succeed()
 
 
+def test_gc_names_every_log_that_it_cannot_collect(cluster: Standalone) -> None:
+    logs = ["gc-first", "gc-second", "gc-third"]
+    for log in logs:
+        dlog = written_log(cluster, log)
+    keys = [make_newer(cluster, log, "/record")[0] for log in logs]
+    printed = dlog.here("gc", *HERE)
+    assert printed.code == 1
+    lines = printed.err.splitlines()
+    assert [sum(key in line for line in lines) for key in keys] == [1, 1, 1]
+    assert all(line.startswith("dlog: ") for line in lines)
+    for log, key in zip(logs, keys, strict=True):
+        restore(cluster, key)
+        dlog.here("delete", log, "--yes", *HERE).must_succeed()
+
+
 def test_gc_that_has_trimmed_a_log_and_meets_one_of_another_cluster_does_not_exit_as_if_nothing_was_done(
     cluster: Standalone,
 ) -> None:

@@ -107,3 +107,13 @@ def test_a_pyspark_without_limits_of_streams_is_refused_in_a_sentence(
     ):
         with pytest.raises(SparkSourceError, match=r"^DLOG_NOT_SUPPORTED: .* needs PySpark 4\.2 or newer"):
             attempt()
+
+
+@pytest.mark.parametrize("other", [{}, {"maxRecordsPerTrigger": "5"}, {"endingId": "latest"}])
+def test_the_error_of_an_unknown_option_does_not_guess_what_reads(other: dict[str, str]) -> None:
+    """Spark asks for the schema before it says whether it reads a batch or a stream."""
+    source = DlogDataSource({"metadata": "memory:x", "log": "orders", "colour": "red"} | other)
+    with pytest.raises(SparkSourceError, match="DLOG_BAD_OPTION: option 'colour' is unknown: ") as raised:
+        source.schema()
+    assert "not for" not in str(raised.value)
+    assert "batchRows" in str(raised.value) and "failOnDataLoss" in str(raised.value)

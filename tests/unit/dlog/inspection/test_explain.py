@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from dlog.client import LogClient
+from dlog.errors import DataLossError
 from dlog.inspection.explain import Explanation
 from dlog.model import MessageId
 from dlog.read.resolution import Resolution
 from dlog.testing import SimulatedCluster, simulate
 from ledger.client import LedgerClient
+from ledger.metadata.memory import MemoryTransaction
+from ledger.metadata.transactions import ledgers as stored_ledgers
 from ledger.model import EntryId, LedgerId
 from ledger.reading.read_handle import ReadHandle
 
@@ -60,3 +63,27 @@ def test_what_the_second_answer_confirms_is_not_undecided(
     found = explained(monkeypatch, batch_index=batch_index, asks_the_late=1)
     assert found.resolution is resolution
     assert (found.message is not None) == (resolution is Resolution.COMMITTED)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"BookieMetadataFormatVersion\t3\n\x07"])
+@pytest.mark.parametrize("entry_id", [0, 5])
+def test_a_message_in_an_open_ledger_that_is_lost_is_data_loss_with_a_way_out(
+    damaged: bytes, entry_id: int
+) -> None:
+    """Its outcome needs that ledger, too."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            writer = await client.open_writer("orders", create=True)
+            lost = LedgerId((await writer.append(b"payload")).ledger_id)
+            writer.abort()
+            if damaged:
+                tx = MemoryTransaction(cluster.metadata._cluster)
+                stored_ledgers.write(tx, lost, damaged, stored_ledgers.read(tx, lost).version)
+            else:
+                await client.ledgers.delete(lost)
+            with pytest.raises(DataLossError, match=rf"given_up=\[{lost}\]") as raised:
+                await _explain(client, MessageId(lost, entry_id, 0))
+            assert raised.value.ledger_id == lost
+
+    simulate(main)

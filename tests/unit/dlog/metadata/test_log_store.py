@@ -62,8 +62,8 @@ async def test_a_client_connected_over_a_format_shares_its_logs_with_others() ->
 async def test_a_name_in_use_is_refused_and_leaves_nothing() -> None:
     logs, store = await logs_on("in-use")
     ref = await logs.create(ORDERS)
-    with pytest.raises(LogExistsError):
-        await logs.create(ORDERS)
+    with pytest.raises(LogExistsError, match="`dlog info` shows whether it can be written"):
+        await logs.create(ORDERS)  # a sealed one, too, cannot be opened by a writer
     assert await store.list_records(metadata_keys.name_key("/dlog", ORDERS)) == [ref.log_uuid]
 
 
