@@ -44,6 +44,7 @@ class Failures:
     def __init__(self, address: ZooKeeperAddress) -> None:
         self._servers = ", ".join(address.servers)
         self._uri = address.uri
+        self._auth_file = address.auth_file
 
     def of_answer(self, error: Exception, *, is_change: bool) -> Exception:
         """The error of a request that was sent."""
@@ -98,7 +99,12 @@ class Failures:
         )
 
     def _no_access(self) -> LogStoreError:
+        denied = f"ZooKeeper at {self._servers} denies access below {self._uri} (NoAuth)"
+        if self._auth_file is not None:
+            return UnauthorizedError(
+                f"{denied}: the user:password in {self._auth_file} is not the owner's, correct it, or name another "
+                "file in ?auth_file"
+            )
         return UnauthorizedError(
-            f"ZooKeeper at {self._servers} denies access below {self._uri} (NoAuth): name a file with the "
-            f"owner's user:password in the address, ?auth_file=FILE"
+            f"{denied}: name a file with the owner's user:password in the address, ?auth_file=FILE"
         )

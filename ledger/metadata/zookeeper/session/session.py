@@ -98,6 +98,8 @@ class ZooKeeperSession:
         self._waiting: deque[_Call] = deque()
         self._sent: set[_Call] = set()
         self._is_connected = False
+        self._loss_is_logged = False
+        """Of this connection: kazoo reports the loss again when the session has expired."""
         self._is_closed = False
         self._linked: int | None = None
         """The session of kazoo's connection, if it has one. It is not used while we are turned away."""
@@ -350,7 +352,9 @@ class ZooKeeperSession:
 
     def _on_deadline(self, call: _Call) -> None:
         self._is_silent |= call.is_sent
-        self._fail(call, f"did not answer within {self._request_timeout_s:g} s")
+        within = f"within {self._request_timeout_s:g} s"
+        was_away = not call.is_sent and not self._is_connected
+        self._fail(call, f"could not be reached {within}" if was_away else f"did not answer {within}")
 
     def _fail(self, call: _Call, what: str) -> None:
         _settle(call, None, self.failures.unanswered(what, is_change=call.is_sent and call.is_change))
@@ -424,6 +428,7 @@ class ZooKeeperSession:
         elif self.session_id:
             _log.warning("the connection to ZooKeeper at %s is back", self._servers)
         self.session_id = session_id
+        self._loss_is_logged = False
         self._is_connected = not self._is_closed
         for hear in self.listeners.connected:
             hear(is_new)
@@ -434,7 +439,8 @@ class ZooKeeperSession:
         self._linked = None
         if refused and not self._first_state.done():
             self._first_state.set_result(False)
-        if not self._is_closed and self._is_served is not False:
+        if not self._is_closed and self._is_served is not False and not self._loss_is_logged:
+            self._loss_is_logged = True
             _log.warning("the connection to ZooKeeper at %s is lost, connecting again", self._servers)
 
 

@@ -42,6 +42,18 @@ def test_missing_rights_name_the_way_out() -> None:
         assert isinstance(found, UnauthorizedError) and "auth_file" in str(found)
 
 
+def test_a_credential_that_is_not_the_owners_is_to_be_corrected() -> None:
+    """Not to be named: it is in the address."""
+    address = ZooKeeperAddress(servers=("h:2181",), root="/ledgers", auth_file="/etc/dlog/credential")
+    for found in (
+        Failures(address).of_answer(kazoo.NoAuthError(), is_change=False),
+        Failures(address).of_commit([kazoo.NoAuthError()]),
+    ):
+        assert isinstance(found, UnauthorizedError)
+        assert "the user:password in /etc/dlog/credential is not the owner's" in str(found)
+        assert "name a file" not in str(found)
+
+
 @pytest.mark.parametrize(
     "error",
     [
