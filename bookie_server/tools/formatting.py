@@ -24,6 +24,7 @@ from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.storage_paths import LEDGER_NAMES, StoragePaths
 from ledger.errors import LedgerNotFoundError, RecordNotFoundError
 from ledger.metadata.format.cookie import Cookie
+from ledger.metadata.refusals import KILLED
 from ledger.metadata.store import MetadataStore
 from ledger.model import BookieId
 
@@ -79,7 +80,9 @@ async def is_of_cluster(store: MetadataStore, cookie: Cookie, *, force: bool) ->
 async def require_unused(store: MetadataStore, bookie_id: BookieId, *, force: bool) -> None:
     """BookieInUseError while the bookie runs or, unless forced, while a ledger's metadata names it."""
     if (await store.bookies()).is_registered(bookie_id):
-        raise BookieInUseError(f"bookie {bookie_id} is running: stop it first", bookie_id=bookie_id)
+        raise BookieInUseError(
+            f"bookie {bookie_id} is registered: stop it first; {KILLED}", bookie_id=bookie_id
+        )
     if force:
         return
     async for ledger_id in store.ledger_ids():

@@ -22,8 +22,13 @@ def parse_text(text: str, message: Message, what: str) -> None:
         raise MetadataFormatError(f"{what} has an escape that protobuf text does not know")
     try:
         text_format.Parse(text, message, allow_unknown_field=True)
-    except (text_format.ParseError, RecursionError) as error:
-        raise MetadataFormatError(f"{what} is not protobuf text: {error}") from error
+    except text_format.ParseError as error:  # its text is about protobuf's descriptors
+        place = (
+            "" if error.GetLine() is None else f", from line {error.GetLine()}, column {error.GetColumn()} on"
+        )
+        raise MetadataFormatError(f"{what} is not protobuf text{place}") from error
+    except RecursionError as error:
+        raise MetadataFormatError(f"{what} is nested too deeply") from error
     if not message.IsInitialized():
         raise MetadataFormatError(f"{what} lacks a required field")
 

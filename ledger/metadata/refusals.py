@@ -21,6 +21,7 @@ from ledger.model import LEDGER_ID_MAX, LedgerMetadata
 AHEAD_MAX = 2**40
 """A bookie with an id that is more above those given out has it from a client that drew none: ids must not run out by
 that, nor may it hide the highest id that was drawn."""
+KILLED = "one that was killed stays registered until its session with the metadata store has expired"
 OLDER_THAN_BOOKIE = (
     "ledger %d was stored by a bookie that registers, and its id was never given out, as if the metadata were restored "
     "from an older backup: ledger ids continue above it"
@@ -87,7 +88,8 @@ def cluster_in_use(registered: Sequence[str]) -> ClusterInUseError:
     """Names up to three of the bookies."""
     found = "1 bookie is" if len(registered) == 1 else f"{len(registered)} bookies are"
     return ClusterInUseError(
-        f"{found} registered ({', '.join(registered[:3])}): stop {'it' if len(registered) == 1 else 'them'} first",
+        f"{found} registered ({', '.join(registered[:3])}): stop {'it' if len(registered) == 1 else 'them'} first; "
+        f"{KILLED}",
         bookies=list(registered),
     )
 

@@ -23,6 +23,7 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.metadata.known_bookies import require_known
+from ledger.metadata.refusals import KILLED
 from ledger.model import BookieId, LedgerId
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth
@@ -38,7 +39,6 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_S = 1.0
 """Pause before the ledgers that another worker has are looked at again."""
-_KILLED = "one that was killed stays registered until its session with the metadata store has expired"
 
 
 @dataclass(slots=True)
@@ -229,6 +229,8 @@ class Draining:
                 await store.read_ledger(self._only)
         found = await self._dependent()
         if not found:
+            for ledger_id in sorted(self._damaged)[:1]:
+                unnamed = f"the metadata of ledger {ledger_id}, which may name it, cannot be used"
             await require_known(store, self._bookie_id, unnamed)
         return found
 
@@ -252,13 +254,13 @@ class Draining:
         if info is None and bookies.is_registered(self._bookie_id):
             raise BookieRunningError(
                 f"bookie {self._bookie_id} is registered, and its registration is damaged, so it may be writable: "
-                f"stop it first; {_KILLED}",
+                f"stop it first; {KILLED}",
                 bookie_id=self._bookie_id,
             )
         if info is not None and not info.read_only:
             raise BookieRunningError(
                 f"bookie {self._bookie_id} is registered and writable: stop it first, or new ledgers would choose it; "
-                f"{_KILLED}",
+                f"{KILLED}",
                 bookie_id=self._bookie_id,
             )
 
@@ -291,7 +293,7 @@ class Draining:
     async def _require_stopped(self) -> None:
         if (await self._ledgers.store.bookies()).is_registered(self._bookie_id):
             raise BookieRunningError(
-                f"bookie {self._bookie_id} is registered: stop it first; {_KILLED}", bookie_id=self._bookie_id
+                f"bookie {self._bookie_id} is registered: stop it first; {KILLED}", bookie_id=self._bookie_id
             )
 
     async def _remove_cookie(self) -> None:

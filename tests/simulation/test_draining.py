@@ -9,8 +9,9 @@ import pytest
 
 from bookie_server.tools.repair.work import _facts
 from dlog.testing import SimulatedCluster, simulate
-from ledger.errors import LogStoreError
+from ledger.errors import LogStoreError, RecordNotFoundError
 from ledger.metadata.repair_store import UnderReplicated
+from ledger.model import BookieId
 from ledger.repair.client import RepairClient
 from ledger.repair.errors import StillNeededError
 from tests.helpers.simulation.lost_bookies import (
@@ -144,5 +145,20 @@ def test_a_ledger_that_cannot_be_closed_is_left_and_the_others_are_copied(verb: 
             assert not await names(ledgers, whole, lost)
             assert list(drained.left) == [refused]
             assert "password" in drained.left[refused].left[0]
+
+    simulate(main, config=FOUR)
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_a_bookie_that_only_a_damaged_ledger_may_name_is_not_said_to_be_named_by_none(only: bool) -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            damaged = await written(client.ledgers)
+            damage_metadata(client.ledgers, damaged)
+            repair = RepairClient(client.ledgers, QUICK)
+            with pytest.raises(RecordNotFoundError) as raised:
+                await repair.recover(BookieId("unknown:3181"), only=damaged if only else None)
+            assert f"the metadata of ledger {damaged}, which may name it, cannot be used" in str(raised.value)
+            assert "does not name it" not in str(raised.value)
 
     simulate(main, config=FOUR)

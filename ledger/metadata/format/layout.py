@@ -11,9 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ledger.digits import whole_number
 from ledger.errors import LayoutMismatchError, MetadataFormatError
 
 LAYOUT_BYTES_MAX = 1024
+_FORMAT_MAX = 999
+"""What is higher is no format of a later version, but damage."""
 _PACKAGE = "org.apache.bookkeeper.meta."
 
 
@@ -53,15 +56,23 @@ def encode_layout(layout: Layout) -> bytes:
 def decode_layout(data: bytes) -> Layout:
     """The layout, or MetadataFormatError. A ledger manager that we do not know is an error too."""
     first, newline, rest = data[:LAYOUT_BYTES_MAX].partition(b"\n")
+    if newline and (newer := whole_number(first, _FORMAT_MAX)) and newer > 2:
+        raise MetadataFormatError(
+            f"the store's LAYOUT has format {str(newer)!r}, this program reads 1 and 2: use a newer version",
+            newer_version=newer,
+        )
     if not newline or first not in (b"1", b"2"):
         raise MetadataFormatError(
-            f"the store's LAYOUT has format {first[:20].decode(errors='replace')!r}, this program reads 1 and 2: use a "
-            "newer version"
+            f"the store's LAYOUT is damaged, it begins with {first[:20].decode(errors='replace')!r} and not with its "
+            "format, 1 or 2: restore it from a backup"
         )
     name, _, version = rest.rpartition(b":")
     kind = _BY_NAME[int(first)].get(name.decode(errors="replace"))
     if kind is None or version != b"1" or len(data) > LAYOUT_BYTES_MAX:
-        raise MetadataFormatError(f"LAYOUT names {rest[:100]!r}, a ledger manager that is not known here")
+        raise MetadataFormatError(
+            f"the store's LAYOUT names {rest[:100]!r}, a ledger manager that is not known here: use a newer version, "
+            "or restore it from a backup"
+        )
     return Layout(kind, int(first))
 
 

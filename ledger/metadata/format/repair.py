@@ -41,9 +41,9 @@ def decode_mark(ledger_id: LedgerId, data: bytes) -> UnderReplicated:
     """MetadataFormatError for a mark that is damaged."""
     message = UnderreplicatedLedgerFormat()
     try:
-        parse_text(data.decode(), message, f"the under-replication mark of ledger {ledger_id}")
+        parse_text(data.decode(), message, "it")
         missing = tuple(check_bookie_id(replica) for replica in message.replica)
-    except (UnicodeDecodeError, InvalidNameError) as error:
+    except (UnicodeDecodeError, InvalidNameError, MetadataFormatError) as error:
         raise MetadataFormatError(
             f"the under-replication mark of ledger {ledger_id} is damaged: {error}", key=ledger_id
         ) from error
@@ -55,7 +55,7 @@ def shown_mark(ledger_id: LedgerId, data: bytes) -> UnderReplicated:
     try:
         return decode_mark(ledger_id, data)
     except MetadataFormatError as error:
-        _log.warning("%s", error)
+        _log.warning("%s; all copies of that ledger are checked, as if it named no bookie", error)
         return UnderReplicated(ledger_id, (), None)
 
 

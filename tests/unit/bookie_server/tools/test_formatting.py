@@ -66,6 +66,18 @@ async def test_a_bookie_with_a_damaged_registration_is_running(tmp_path: Path) -
     await store.init_cluster()
     await store.register_bookie(BookieInfo(bookie_id=BOOKIE, host="127.0.0.1", port=70000))
     for force in (False, True):
-        with pytest.raises(BookieInUseError, match="is running"):
+        with pytest.raises(BookieInUseError, match="is registered"):
             await require_unused(store, BOOKIE, force=force)
+    await store.close()
+
+
+async def test_a_format_after_kill_9_names_the_session_that_must_expire_first() -> None:
+    store = await open_store("memory:format-after-kill")
+    await store.init_cluster()
+    registration = await store.register_bookie(BookieInfo(bookie_id=BOOKIE, host="127.0.0.1", port=3181))
+    for force in (False, True):
+        with pytest.raises(BookieInUseError, match="one that was killed stays registered until its session"):
+            await require_unused(store, BOOKIE, force=force)
+    await registration.close()
+    await require_unused(store, BOOKIE, force=False)
     await store.close()

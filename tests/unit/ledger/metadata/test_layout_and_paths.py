@@ -133,3 +133,21 @@ def test_walkers_skip_what_is_not_a_ledger_tree() -> None:
         assert not any(is_first_level(kind, name) for kind in LayoutType)
     assert is_first_level(LayoutType.HIERARCHICAL, "00") and is_first_level(LayoutType.HIERARCHICAL, "000")
     assert not is_first_level(LayoutType.LEGACY_HIERARCHICAL, "000")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\x00garbage", b"garbage\nrest:1", b"0\nx:1", b"2", b"2\nnonsense"]
+)
+def test_a_damaged_layout_asks_for_a_backup_and_not_for_a_newer_version(data: bytes) -> None:
+    with pytest.raises(MetadataFormatError, match="restore it from a backup") as raised:
+        decode_layout(data)
+    assert "use a newer version" not in str(raised.value) or data == b"2\nnonsense"
+    assert raised.value.newer_version is None
+
+
+def test_a_layout_of_a_newer_format_asks_for_a_newer_version() -> None:
+    with pytest.raises(
+        MetadataFormatError, match="format '3', this program reads 1 and 2: use a newer"
+    ) as raised:
+        decode_layout(b"3" + encode_layout(Layout())[1:])
+    assert raised.value.newer_version == 3

@@ -17,6 +17,7 @@ from ledger.metadata.format.repair import (
     encode_repair_layout,
     encode_vote,
     merged_mark,
+    shown_mark,
     shown_name,
 )
 from ledger.metadata.repair_store import UnderReplicated
@@ -44,11 +45,22 @@ def test_a_mark_without_a_time_keeps_none() -> None:
     assert decode_mark(LEDGER, merged).marked_ms is None
 
 
-@pytest.mark.parametrize("damaged", [b"replica: 7", b"\xff", b'replica: "a b"', b'replica: "b-1'])
+@pytest.mark.parametrize(
+    "damaged",
+    [b"replica: 7", b"\xff", b'replica: "a b"', b'replica: "b-1', b"colour: { ]", rb'replica: "\q"'],
+)
 def test_a_damaged_mark_is_an_error_and_is_replaced_by_the_next(damaged: bytes) -> None:
-    with pytest.raises(MetadataFormatError, match="mark of ledger 4294967298"):
+    with pytest.raises(MetadataFormatError, match="mark of ledger 4294967298 is damaged: ") as raised:
         decode_mark(LEDGER, damaged)
+    assert "Message type" not in str(raised.value) and "Expected" not in str(raised.value)
+    assert raised.value.key == LEDGER
     assert merged_mark(LEDGER, damaged, [B], 1795212178982) == MARK
+
+
+def test_the_warning_of_a_damaged_mark_names_what_follows(caplog: pytest.LogCaptureFixture) -> None:
+    assert shown_mark(LEDGER, b"replica: 7") == UnderReplicated(LEDGER, (), None)
+    [line] = caplog.messages
+    assert line.endswith("; all copies of that ledger are checked, as if it named no bookie")
 
 
 def test_votes_and_locks_have_the_bytes_of_apaches() -> None:
