@@ -10,6 +10,7 @@ Whatever the demo created at an address it deletes afterwards: its logs, its boo
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -89,10 +90,24 @@ def _temporary_logs(place: Place, *, keep: bool) -> Iterator[None]:
 
 
 async def _delete(place: Place) -> None:
-    async with await connect(place.uri, config=CONFIG) as client:
-        for log in (place.log, place.live, place.delays):
-            with suppress(LogNotFoundError):
-                await client.delete(log)
+    logs = place.log, place.live, place.delays
+    commands = [f"`dlog delete {log} --metadata {shlex.quote(place.uri)}`" for log in logs]
+    with _left_behind(f"its logs in {place.uri}", ", ".join(commands)):
+        async with await connect(place.uri, config=CONFIG) as client:
+            for log in logs:
+                with suppress(LogNotFoundError):
+                    await client.delete(log)
+
+
+@contextmanager
+def _left_behind(what: str, commands: str) -> Iterator[None]:
+    """An error of a store that is away also says what of the demo stays there, and what removes it."""
+    try:
+        yield
+    except MetadataUnavailableError as error:
+        raise MetadataUnavailableError(
+            f"{error}; the demo may have left {what}: once the store responds, remove that with {commands}"
+        ) from error
 
 
 async def _find_bookies(metadata: str) -> tuple[str, tuple[str, ...]]:
@@ -112,13 +127,26 @@ async def remove_from_store(uri: str, home: Path, *, made: bool) -> None:
 
     A cluster that another bookie has joined in the meantime is kept.
     """
+    address = shlex.quote(uri)
+    if made:
+        left = _left_behind(f"its cluster in {uri}", f"`bookie nuke-cluster --force --metadata {address}`")
+    else:
+        left = _left_behind(
+            f"logs and the cookies of its bookies in {uri}",
+            f"`dlog delete` and `bookie decommission`, both with --metadata {address}",
+        )
+    with left:
+        await _remove_cookies(uri, home, with_cluster=made)
+
+
+async def _remove_cookies(uri: str, home: Path, *, with_cluster: bool) -> None:
     store = await open_store(uri)
     try:
         for bookie_id in await store.list_cookies():
             cookie = await store.read_cookie(bookie_id)
             if _is_in(home, cookie.value):
                 await store.remove_cookie(bookie_id, cookie.version)
-        if made and not await store.list_cookies():
+        if with_cluster and not await store.list_cookies():
             await store.nuke_cluster(await store.instance_id())
     finally:
         await store.close()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dlog.demo.place import remove_from_store
-from ledger.errors import RecordNotFoundError
+from dlog.demo.place import Place, _delete, remove_from_store
+from ledger.errors import MetadataUnavailableError, RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.format.cookie import Cookie, encode_cookie
 from ledger.metadata.store import MetadataStore
@@ -55,3 +55,23 @@ async def test_a_cluster_that_another_bookie_has_joined_stays(tmp_path: Path) ->
         await remove_from_store(store.uri, tmp_path / "demo", made=True)
         assert await store.instance_id() == before
         assert await store.list_cookies() == [ANOTHERS]
+
+
+AWAY = "zk://127.0.0.1:1;127.0.0.1:2/ledgers?request_timeout_ms=100"
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_what_is_left_in_a_store_that_is_away_is_named(tmp_path: Path, made: bool) -> None:
+    way_out = f"`bookie nuke-cluster --force --metadata '{AWAY}'`" if made else "`bookie decommission`"
+    with pytest.raises(MetadataUnavailableError, match="the demo may have left ") as raised:
+        await remove_from_store(AWAY, tmp_path / "demo", made=made)
+    assert "no ZooKeeper answered" in str(raised.value) and way_out in str(raised.value)
+
+
+async def test_logs_that_are_left_in_a_store_that_is_away_are_named() -> None:
+    """The cluster has bookies of its own, and is not the demo's to remove."""
+    place = Place(AWAY, "flights-1", (MINE,), None)
+    with pytest.raises(MetadataUnavailableError, match="the demo may have left ") as raised:
+        await _delete(place)
+    for log in ("flights-1", "flights-1-live", "flights-1-delays"):
+        assert f"`dlog delete {log} --metadata '{AWAY}'`" in str(raised.value)
