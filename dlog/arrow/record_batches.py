@@ -77,6 +77,8 @@ class RecordBatches:
         self._reader = reader
         self._decoded: EntryColumns | None = None
         """The last entry: if a batch ends inside it, the next one begins there."""
+        self._failure: LogStoreError | None = None
+        """Of the reader, after rows that were returned first: an outage, which it does not raise again."""
 
     async def next(self) -> pa.RecordBatch | None:
         """The next one; None at the end. A cancelled call loses nothing.
@@ -99,6 +101,9 @@ class RecordBatches:
 
     async def make(self) -> Made | None:
         """As `next`. Undone by `put_back(taken, before, in_place_of_first=has_rest)` of the reader."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         reader = self._reader
         rows = ArrowColumns(self.schema, reader.log.name, self.batch_rows)
         taken: list[Taken] = []
@@ -124,10 +129,11 @@ class RecordBatches:
                 found = await self._reader.next_fetched(give_up_at=give_up_at)
             except NotYetError:
                 return None
-            except LogStoreError:
+            except LogStoreError as error:
                 if rows.is_empty:
                     raise
-                return None  # the next call raises it
+                self._failure = error  # the next call raises it
+                return None
             if found is None:
                 return None
             taken.append(found)

@@ -149,6 +149,8 @@ class MemoryLedgers:
         self.shared = SharedLedgers(cast(Open, self.open))
         self.ledgers: dict[int, MemoryLedger] = {}
         self.failures: list[Exception] = []
+        self.failures_of: dict[int, Exception] = {}
+        """What each opening of the ledger raises."""
         self.opened: list[int] = []
         self.open_handles = 0
         self.reads = 0
@@ -170,6 +172,8 @@ class MemoryLedgers:
 
     async def open(self, ledger_id: int, password: bytes = b"", *, fresh: bool = True) -> MemoryHandle:
         await self.interfere("open")
+        if ledger_id in self.failures_of:
+            raise self.failures_of[ledger_id]
         handle = MemoryHandle(ledger_id, self)
         self.opened.append(ledger_id)
         self.open_handles += 1

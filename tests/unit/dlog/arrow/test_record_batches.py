@@ -13,9 +13,10 @@ from dlog.errors import DataLossError, EntryFormatError
 from dlog.format.entry import Codec
 from dlog.model import MessageId
 from dlog.read.backlog import Lag
+from dlog.read.config import ReaderConfig
 from dlog.read.range import ReadRange, read_range
 from dlog.read.reader import Reader
-from ledger.errors import ConfigurationError, MissingExtraError
+from ledger.errors import ConfigurationError, MissingExtraError, ReadError
 from tests.helpers.log.memory_ledgers import MemoryLog, entry_of, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
@@ -388,5 +389,28 @@ def test_the_lag_counts_messages_that_are_returned_after_some_rows(request: pyte
                 await anext(reader)
                 known.append(reader.lag)
             assert known == [Lag(2, 0), Lag(2, 0), Lag(2, 0), Lag(1, 0), Lag(0, 0, 0, 0)]
+
+    play(request, scene)
+
+
+def test_an_outage_after_rows_is_raised_by_the_next_call_and_then_waited_for_anew(
+    request: pytest.FixtureRequest,
+) -> None:
+    """The rows before it are returned first; its time is not waited for twice."""
+
+    async def scene(log: MemoryLog) -> None:
+        log.add_ledger(3, (b"a",), sealed=True)
+        log.add_ledger(5, (b"b",))
+        await log.record(3, 5, seals={3: 0})
+        config = ReaderConfig(unavailable_timeout_s=0.5)
+        async with log.reader(read_range(until="5:1:0"), config=config) as reader:
+            batches = reader.arrow_batches(["value"])
+            log.ledgers.failures_of[5] = ReadError("bookies are away")
+            assert (await anext(batches))["value"].to_pylist() == [b"a"]
+            with pytest.raises(ReadError, match="away"):
+                async with asyncio.timeout(0.2):
+                    await anext(batches)
+            log.ledgers.failures_of.clear()
+            assert [batch["value"].to_pylist() async for batch in reader.arrow_batches(["value"])] == [[b"b"]]
 
     play(request, scene)
