@@ -242,7 +242,7 @@ class BookieInfo:
 
 @dataclass(frozen=True, slots=True)
 class DamagedRegistration:
-    """A bookie that is registered, so it runs, while what it publishes says not where. No client reaches it."""
+    """A bookie that is registered, so it runs, without an address that can be decoded, so no client reaches it."""
 
     bookie_id: BookieId
     reason: str

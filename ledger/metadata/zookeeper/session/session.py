@@ -395,14 +395,13 @@ class ZooKeeperSession:
     def _on_turned_away(self) -> None:
         self._is_connected = False
         self._is_refusing = True
-        refusal = self.failures.must_authenticate()
         if self._is_served:  # otherwise it is the caller's first request that fails, with this very sentence
-            _log.error("%s; trying again every %g s", refusal, _TURNED_AWAY_S)
+            _log.error("%s; trying again every %g s", self.failures.must_authenticate(), _TURNED_AWAY_S)
         self._is_served = False
         if self._turned_away is None:
             self._turned_away = self._loop.call_later(_TURNED_AWAY_S, self._try_again)
         for call in self._waiting:
-            _settle(call, None, refusal)
+            _settle(call, None, self.failures.must_authenticate())
         self._waiting.clear()
 
     def _try_again(self) -> None:
@@ -428,7 +427,7 @@ class ZooKeeperSession:
         elif self.session_id:
             _log.warning("the connection to ZooKeeper at %s is back", self._servers)
         self.session_id = session_id
-        self._loss_is_logged = False
+        self._is_silent = self._loss_is_logged = False
         self._is_connected = not self._is_closed
         for hear in self.listeners.connected:
             hear(is_new)

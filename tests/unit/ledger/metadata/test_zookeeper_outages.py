@@ -29,7 +29,7 @@ class _SilentBridge:
     def start(self) -> None:
         self.arrive(Connected(1))
 
-    async def stop(self) -> None:
+    async def stop(self, wait_s: float) -> None:
         pass
 
     def submit(self, call: Any, request: Any) -> None:
