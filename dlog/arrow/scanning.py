@@ -54,7 +54,7 @@ def scan(
         )
     if OnMissing.GAP in (on_trimmed, on_data_loss):
         raise ConfigurationError(
-            "a scan has only rows, which leaves no place for gaps: iterate over "
+            "a scan has only rows, and policy 'gap' also returns gaps: iterate over "
             "dlog.connect(uri).reader(log, ...).batch_items()"
         )
     client = connect(uri, namespace)

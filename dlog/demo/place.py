@@ -101,7 +101,7 @@ async def _delete(place: Place) -> None:
 
 @contextmanager
 def _left_behind(what: str, commands: str) -> Iterator[None]:
-    """An error of a store that is away also says what of the demo stays there, and what removes it."""
+    """An error of a store that is away also has what of the demo may stay there, and what removes it."""
     try:
         yield
     except MetadataUnavailableError as error:

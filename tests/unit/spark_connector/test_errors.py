@@ -111,7 +111,7 @@ def test_a_pyspark_without_limits_of_streams_is_refused_in_a_sentence(
 
 @pytest.mark.parametrize("other", [{}, {"maxRecordsPerTrigger": "5"}, {"endingId": "latest"}])
 def test_the_error_of_an_unknown_option_does_not_guess_what_reads(other: dict[str, str]) -> None:
-    """Spark asks for the schema before it says whether it reads a batch or a stream."""
+    """Spark asks for the schema before it asks for a batch or a stream."""
     source = DlogDataSource({"metadata": "memory:x", "log": "orders", "colour": "red"} | other)
     with pytest.raises(SparkSourceError, match="DLOG_BAD_OPTION: option 'colour' is unknown: ") as raised:
         source.schema()

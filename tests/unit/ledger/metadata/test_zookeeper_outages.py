@@ -1,4 +1,4 @@
-"""What a session says of a server that is away: once, and not that it did not answer what it never got."""
+"""What a session reports of a server that is away: once, and not that it did not answer what it never got."""
 
 from __future__ import annotations
 
