@@ -254,13 +254,22 @@ MUTATIONS = (
     Mutation(
         "time-is-sought-behind-its-message",
         "The position of a time is the first message appended at it, not after it.",
-        (edit("dlog.read.time_seek:_in_ledger", ("middle) < time_us:", "middle) <= time_us:")),),
+        (
+            edit(
+                "dlog.read.time_seek:_in_ledger", ("append_time_us < time_us:", "append_time_us <= time_us:")
+            ),
+        ),
         plan=focused(),
     ),
     Mutation(
         "time-begins-before-its-message",
         "The position of a time is the first message appended at or after it, not the one before that.",
-        (edit("dlog.read.time_seek:_in_ledger", ("return low", "return max(0, low - 1)")),),
+        (
+            edit(
+                "dlog.read.time_seek:_in_ledger",
+                ("return low, after", "return max(0, low - 1), max(0, after - 1)"),
+            ),
+        ),
         plan=focused(),
     ),
 )
