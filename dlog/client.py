@@ -732,8 +732,7 @@ class LogClient:
             InvalidNameError: `message_id` is not a valid message id.
             LogNotFoundError: no such log, or it is being deleted.
             UnknownPositionError: the id is above every ledger of the log, so no append can have had it.
-            LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
-            DataLossError: the entry of the id is lost.
+            DataLossError: the listed ledger of the id, or its entry, is lost.
             EntryFormatError, DigestMismatchError: the entry of the id is damaged.
             ReadError: too few bookies respond.
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dlog.errors import DataLossError, HistoryPageError, LogNotFoundError, UnknownPositionError
+from dlog.errors import LogNotFoundError, UnknownPositionError
+from dlog.ledger_list.ledger_list import LedgerList
+from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import ListedLedger, LogMetadata, LogState, MessageId
 from dlog.read.entry_count import message_count
 from dlog.read.tail import OpenLedger, end_of, opener
 from ledger.client import LedgerClient
-from ledger.errors import EntryNotFoundError, LedgerNotFoundError
-from ledger.metadata.rounds import Rounds
 
 
 class Resolution(StrEnum):
@@ -41,15 +41,14 @@ async def resolve(
     Raises:
         UnknownPositionError: the id is above the log's last ledger.
         LogNotFoundError: the log is being deleted.
-        LedgerNotFoundError: the listed ledger of the id does not exist: it is lost.
         HistoryPageError: the part of the ledger list that has the id is lost.
-        DataLossError: the entry is confirmed and listed, and does not exist: it is lost.
+        DataLossError: the listed ledger of the id, or the entry that is confirmed in it, is lost.
         EntryFormatError, DigestMismatchError: the entry of an id with a batch index above 0 is damaged.
         ReadError: too few bookies respond.
     """
-    rounds = Rounds(ledgers.environment, f"the record of log {ref}")
-    while True:
-        record = (await logs.read(ref)).value
+
+    async def look(ledger_list: LedgerList) -> Resolution:
+        record = ledger_list.record
         if record.state is LogState.DELETING:
             raise LogNotFoundError(
                 f"log {ref} is being deleted, so the outcome of an append can no longer be determined",
@@ -57,24 +56,16 @@ async def resolve(
             )
         if min(message_id) < 0:
             return Resolution.ABSENT  # no append gets such an id
-        try:
-            if message_id < record.trim_before:
-                return Resolution.TRIMMED  # whatever the list shows, part of which may be lost
-            listed = await logs.ledger_list(ref, record).find(message_id.ledger_id)
-            if listed is None:
-                return _unlisted(record, message_id)
-            return await _in_ledger(listed, message_id, opener(ledgers, password))
-        except (LedgerNotFoundError, HistoryPageError, EntryNotFoundError) as error:
-            if (await logs.read(ref)).value != record:
-                await rounds.again(error)
-                continue
-            if not isinstance(error, EntryNotFoundError):
-                raise  # listed and missing: lost, not absent
-            raise DataLossError(
-                f"cannot determine whether log {ref.name} has message {message_id}: {error}; "
-                "restore that entry on its bookies",
-                ledger_id=message_id.ledger_id,
-            ) from error
+        if message_id < record.trim_before:
+            return Resolution.TRIMMED  # whatever the list shows, part of which may be lost
+        listed = await ledger_list.find(message_id.ledger_id)
+        if listed is None:
+            return _unlisted(record, message_id)
+        return await _in_ledger(listed, message_id, opener(ledgers, password))
+
+    return await with_fresh_record(
+        logs, ref, ledgers.environment, look, f"the outcome of message {message_id}"
+    )
 
 
 async def _in_ledger(listed: ListedLedger, message_id: MessageId, open_ledger: OpenLedger) -> Resolution:

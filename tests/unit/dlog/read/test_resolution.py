@@ -9,6 +9,7 @@ from dlog.errors import DataLossError
 from dlog.model import NO_MESSAGE, MessageId, MessageIds
 from dlog.read.resolution import Resolution
 from dlog.testing import SimulatedCluster, simulate
+from ledger.model import LedgerId
 from tests.helpers.log.scripted_log import scripted_log
 
 
@@ -66,3 +67,13 @@ async def test_a_lost_entry_is_an_error_and_not_absent() -> None:
             with pytest.raises(DataLossError, match="restore that entry on its bookies") as caught:
                 await client.resolve("orders", ids[0]._replace(batch_index=index))
             assert caught.value.ledger_id == ids[0].ledger_id
+
+
+async def test_a_message_of_a_lost_ledger_is_lost_and_not_absent() -> None:
+    """Its end is not in the record, and LedgerNotFoundError would be among the errors that prove absence."""
+    async with scripted_log() as log, log.client() as client:
+        ids = await of_three(client, seal=False)
+        await client.ledgers.delete(LedgerId(ids[0].ledger_id))
+        with pytest.raises(DataLossError, match=rf"given_up=\[{ids[0].ledger_id}\]") as caught:
+            await client.resolve("orders", ids[0])
+        assert caught.value.ledger_id == ids[0].ledger_id
