@@ -17,7 +17,7 @@ from typing import Any
 
 from dlog.client import LogClient
 from dlog.core import metadata_keys
-from dlog.errors import LogNotFoundError, RecordFormatError
+from dlog.errors import LogNotFoundError, OwnerUnresponsiveError, RecordFormatError
 from dlog.metadata.log_ref import LogRef
 from dlog.model import Message, MessageId, Retention
 from dlog.read.config import ReaderConfig
@@ -164,7 +164,7 @@ class LostValue(LossCheck):
             _Use("verify", lambda: client.verify(log)),
             _Use("explain", lambda: client.explain(log, some)),
             _Use("resolve", lambda: client.resolve(log, some)),
-            _Use("rotate", lambda: client.rotate(log)),
+            _Use("rotate", self._rotate),
             _Use("shrink", lambda: client.shrink(log, self._before[0].id)),
             _Use("collect", lambda: client.collect(log)),
             _Use("list", self._listed, _NOTHING, expected=True),
@@ -234,6 +234,10 @@ class LostValue(LossCheck):
     async def _cursors(self) -> dict[str, MessageId]:
         found = await self._client.cursors(self._log)
         return {one.name: one.position for one in found if one.name in (_CURSOR, _OTHER)}
+
+    async def _rotate(self) -> None:
+        with suppress(OwnerUnresponsiveError):  # the store may take longer than owners are waited for
+            await self._client.rotate(self._log)
 
     async def _store_properties(self) -> None:
         await self._client.update_properties(self._log, _PROPERTIES | {"more": "text"})
