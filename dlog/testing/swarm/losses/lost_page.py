@@ -182,6 +182,8 @@ class LostPage(LossCheck):
         found = await self._items(last=count, on_data_loss="gap")
         wanted = loss.whole[-count:]
         expected = loss.kept(wanted)
+        if not loss.lost:  # its ledgers were empty: its gap is returned if these messages begin before it
+            found = [one for one in found if one != loss.gap]
         if len(expected) == len(wanted):
             self._expect(f"the last {count}", found, expected)
             return
