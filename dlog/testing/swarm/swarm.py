@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from logging import LogRecord
 from random import Random
 from typing import Any, TypeVar
 
@@ -150,7 +151,9 @@ class Swarm:
         await self.chaos.run()
         self._loop.trace.note("phase", "world", "heal")
         self._heal()
-        await self._in_time("writers end", self._end_writers())
+        # A writer that lacks the bookies that operators have removed waits for its limit before it gives up.
+        held_s = self._plan.hold_s if self._plan.operators else 0.0
+        await self._in_time("writers end", self._end_writers(), self._plan.phase_s_max + held_s)
         self._loop.trace.note("phase", "world", "verify")
         verification = Verification(
             self._plan,
@@ -226,6 +229,7 @@ class Swarm:
             case "":
                 check = LostPage(self._connect, LOG, chance, config)
             case "ledger":
+                self._explain_damaged_ledgers()
                 check = LostLedger(self._connect, LOG, chance, config, metadata=metadata)
             case _:
                 check = LostValue(self._connect, LOG, chance, config, metadata=metadata, value=value)
@@ -239,6 +243,16 @@ class Swarm:
             finally:
                 await client.close()
         return wrong
+
+    def _explain_damaged_ledgers(self) -> None:
+        """A bookie in limbo reports each ledger that it cannot check."""
+        for bookie in self._cluster.bookies:
+            before = self._loop.explained.get(bookie.name, lambda record: False)
+
+            def is_explained(record: LogRecord, before: Callable[[LogRecord], bool] = before) -> bool:
+                return "the metadata of ledger" in record.getMessage() or before(record)
+
+            self._loop.explained[bookie.name] = is_explained
 
     def violations(self) -> list[str]:
         """What was found wrong so far, by the phases and by every process."""

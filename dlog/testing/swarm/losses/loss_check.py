@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from dlog.client import LogClient
 from dlog.core.tailing import Gap
-from dlog.model import Message
+from dlog.model import Message, Retention
 from dlog.read.config import ReaderConfig
 from dlog.testing.kernel.faults import MetadataFault
 from dlog.testing.metadata.server import SimulatedMetadata
@@ -17,6 +17,7 @@ from ledger.errors import OutcomeUnknownError, UnavailableError
 
 T = TypeVar("T")
 Connect = Callable[[], Coroutine[Any, Any, LogClient]]
+KEEPS_ALL = Retention(max_messages=1 << 40)
 _TRY_AGAIN_S = 0.5
 _ANSWERS_LOST: tuple[MetadataFault, ...] = (
     "metadata_unavailable",
@@ -45,6 +46,10 @@ class LossCheck:
             self._log, until="latest", on_trimmed="skip", config=self._config, **wanted
         ) as reader:
             return [item async for item in reader.items()]
+
+    async def _keep_everything(self) -> None:
+        """The log may have a retention, by which its owners go on trimming what is compared."""
+        await self._again(lambda: self._client.set_retention(self._log, KEEPS_ALL))
 
     async def _whole(self) -> list[Message]:
         """Every message, of a log that has lost nothing."""

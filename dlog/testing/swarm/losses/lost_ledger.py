@@ -98,6 +98,7 @@ class LostLedger(LossCheck):
     async def _lose_a_ledger(self) -> _Loss:
         self._client = await self._connect()
         try:
+            await self._keep_everything()
             await self._again(partial(self._append, self._client))
             whole = await self._whole()
             info = await self._again(lambda: self._client.describe(self._log))

@@ -19,17 +19,16 @@ from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import LogNotFoundError, OwnerUnresponsiveError, RecordFormatError
 from dlog.metadata.log_ref import LogRef
-from dlog.model import Message, MessageId, Retention
+from dlog.model import Message, MessageId
 from dlog.read.config import ReaderConfig
 from dlog.testing.metadata.server import SimulatedMetadata
-from dlog.testing.swarm.losses.loss_check import Connect, LossCheck
+from dlog.testing.swarm.losses.loss_check import KEEPS_ALL, Connect, LossCheck
 from dlog.write.writer import LogWriter
 from ledger.errors import LogStoreError, OutcomeUnknownError
 
 _CURSOR, _OTHER = "kept", "other"
 """The one that is lost with "cursor", and one that never is."""
 _PROPERTIES = {"owner": "swarm"}
-_RETENTION = Retention(max_messages=1 << 40)
 _LOG: frozenset[str] = frozenset(("record", "name"))
 """What most uses need."""
 _WITH_CURSOR: frozenset[str] = _LOG | {"cursor"}
@@ -104,6 +103,7 @@ class LostValue(LossCheck):
     async def _prepare(self, owner: LogClient) -> LogWriter:
         """A log with all values, and a writer that owns it."""
         self._client = owner
+        await self._keep_everything()
         writer: LogWriter = await self._again(lambda: owner.open_writer(self._log))
         await self._append_to(writer, b"before the loss")
         self._before = await self._whole()
@@ -113,7 +113,6 @@ class LostValue(LossCheck):
             position = self._chance.choice(self._before).id
             await self._again(partial(owner.set_cursor, self._log, cursor, position))
         await self._again(lambda: owner.update_properties(self._log, _PROPERTIES))
-        await self._again(lambda: owner.set_retention(self._log, _RETENTION))
         self._positions = await self._again(self._cursors)
         return writer
 
@@ -174,7 +173,7 @@ class LostValue(LossCheck):
             _Use("set a cursor", lambda: client.set_cursor(log, _OTHER, self._positions[_OTHER])),
             _Use("properties", lambda: client.properties(log), _ONLY_PROPERTIES, expected=_PROPERTIES),
             _Use("store properties", self._store_properties, _ONLY_PROPERTIES),
-            _Use("retention", lambda: client.retention(log), _ONLY_RETENTION, expected=_RETENTION),
+            _Use("retention", lambda: client.retention(log), _ONLY_RETENTION, expected=KEEPS_ALL),
             _Use("plan a retention", lambda: client.plan_retention(log), _WITH_RETENTION),
             _Use("retain", lambda: client.apply_retention(log), _WITH_RETENTION),
             *(
@@ -261,7 +260,7 @@ class LostValue(LossCheck):
         for what, now, before in (
             ("cursors", await self._again(self._cursors), self._positions),
             ("properties", await self._again(lambda: self._client.properties(self._log)), _PROPERTIES),
-            ("retention", await self._again(lambda: self._client.retention(self._log)), _RETENTION),
+            ("retention", await self._again(lambda: self._client.retention(self._log)), KEEPS_ALL),
         ):
             if now != before:
                 self._say(f"once it was back, the {what} were {now} instead of {before}")
