@@ -463,8 +463,11 @@ class Swarm:
                 unmarked.setdefault(ledger_id, set()).update(bookies)
             for member in late.owed:
                 unmarked.setdefault(member.ledger_id, set()).add(member.connection.bookie_id)
+        has_copiers = self._plan.copiers > 0
         return await self._asked(
-            process, lambda client: wrong_in_the_end(client, self._cluster, unmarked), config
+            process,
+            lambda client: wrong_in_the_end(client, self._cluster, unmarked, has_copiers=has_copiers),
+            config,
         )
 
     async def _wrong_of_inspections(self) -> list[str]:

@@ -91,18 +91,23 @@ def closed_unheard(history: RegisterHistory) -> dict[LedgerId, set[BookieId]]:
 
 
 async def wrong_in_the_end(
-    client: LogClient, cluster: SimulatedCluster, unmarked: Mapping[LedgerId, Collection[BookieId]]
+    client: LogClient,
+    cluster: SimulatedCluster,
+    unmarked: Mapping[LedgerId, Collection[BookieId]],
+    *,
+    has_copiers: bool,
 ) -> list[str]:
     """Repair every closed ledger, and read every copy: violations of C14. All faults have ended.
 
     `client` has `patient` settings. An open ledger, which no log lists any more, may still name a lost bookie: only its
     closed fragments are repaired. In half of the runs only as much is read as marks ask for: all copies of the bookies
-    in the ledger's mark. `unmarked`: bookies whose mark was lost with a process.
+    in the ledger's mark. `unmarked`: bookies whose mark was lost with a process. `has_copiers`: some copied single
+    entries; one at the end of a fragment hides those that a replaced member lacks before it.
 
     A bookie whose index is damaged may not find what is written to it from then on, and may stop again and again, until
     its operator builds the index anew: its copies are not required.
     """
-    is_full = cluster.loop.seeds.stream("depth of the last repair").random() < 0.5
+    is_full = has_copiers or cluster.loop.seeds.stream("depth of the last repair").random() < 0.5
     repair = LedgerRepair(client.ledgers)
     found: list[str] = []
     unfit = [bookie for bookie in cluster.bookies if bookie.disk.index_damaged and not bookie.lost]
