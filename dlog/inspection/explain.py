@@ -56,18 +56,6 @@ async def explain(client: Inspected, log: str, message_id: MessageId) -> Explana
         ReadError, EntryNotFoundError, DataLossError: the entry is confirmed, and no copy can be read.
         EntryFormatError: the entry cannot be decoded.
     """
-    try:
-        return await _explain(client, log, message_id)
-    except (LedgerNotFoundError, EntryNotFoundError, MetadataFormatError) as error:
-        still = await listed_ledger(client, log, message_id.ledger_id)
-        if still is None:
-            return await explain(client, log, message_id)  # it was trimmed and deleted in the meantime
-        if isinstance(error, EntryNotFoundError) or not is_lost_ledger(error):
-            raise
-        raise loss_of_ledger(log, still, error) from error
-
-
-async def _explain(client: Inspected, log: str, message_id: MessageId) -> Explanation:
     resolution = await client.resolve(log, message_id)
     record = (await client.describe(log)).record
     listed = await listed_ledger(client, log, message_id.ledger_id)
@@ -76,7 +64,15 @@ async def _explain(client: Inspected, log: str, message_id: MessageId) -> Explan
     )
     if listed is None or min(message_id) < 0:
         return found  # no bookie has an entry of such an id
-    return await _in_ledger(client, found, listed.ledger_id)
+    try:
+        return await _in_ledger(client, found, listed.ledger_id)
+    except (LedgerNotFoundError, EntryNotFoundError, MetadataFormatError) as error:
+        still = await listed_ledger(client, log, message_id.ledger_id)
+        if still is None:
+            return await explain(client, log, message_id)  # it was trimmed and deleted in the meantime
+        if isinstance(error, EntryNotFoundError) or not is_lost_ledger(error):
+            raise
+        raise loss_of_ledger(log, still, error) from error
 
 
 async def _in_ledger(client: Inspected, found: Explanation, ledger_id: LedgerId) -> Explanation:

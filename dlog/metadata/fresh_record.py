@@ -133,19 +133,16 @@ def passes_loss(logs: LogMetadataStore, listed: LedgerList, ref: LogRef, *, acce
 
 def way_out_of_loss(ledger_id: int, *, sealed: bool, without: str = READ_PAST) -> str:
     """What to do about a listed ledger without usable metadata. A takeover asks only for those that are not sealed."""
-    return f"restore the metadata store from a backup, or {_without_it(ledger_id, without if sealed else GIVE_UP)}"
-
-
-def _without_it(ledger_id: int, without: str) -> str:
-    return without.format(ledger_id)
+    way_out = without if sealed else GIVE_UP
+    return f"restore the metadata store from a backup, or {way_out.format(ledger_id)}"
 
 
 def _damaged_ledger(
     error: MetadataFormatError, record: LogMetadata, what_fails: str, without: str
 ) -> DataLossError:
     assert isinstance(error.key, int), "it is of a ledger"
-    way_out = _without_it(error.key, GIVE_UP if _is_unsealed(error.key, record) else without)
-    return DataLossError(f"{what_fails}: {error}; or {way_out}", ledger_id=error.key)
+    way_out = GIVE_UP if _is_unsealed(error.key, record) else without
+    return DataLossError(f"{what_fails}: {error}; or {way_out.format(error.key)}", ledger_id=error.key)
 
 
 def _way_out(

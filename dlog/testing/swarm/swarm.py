@@ -227,7 +227,7 @@ class Swarm:
         check: LostPage | LostLedger | LostValue
         match value:
             case "":
-                check = LostPage(self._connect, LOG, chance, config)
+                check = LostPage(self._connect, LOG, chance, config, metadata=metadata)
             case "ledger":
                 self._explain_damaged_ledgers()
                 check = LostLedger(self._connect, LOG, chance, config, metadata=metadata)

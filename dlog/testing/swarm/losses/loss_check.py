@@ -33,8 +33,17 @@ class LossCheck:
     what: str
     """What is lost, for the violations."""
 
-    def __init__(self, connect: Connect, log: str, chance: Random, config: ReaderConfig) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        log: str,
+        chance: Random,
+        config: ReaderConfig,
+        *,
+        metadata: SimulatedMetadata,
+    ) -> None:
         self._connect = connect
+        self._metadata = metadata
         self._log = log
         self._chance = chance
         self._config = config
@@ -71,12 +80,12 @@ class LossCheck:
     def _say(self, what: str) -> None:
         self._wrong.append(f"a log with {self.what}: {what}")
 
-    def _lose_an_answer(self, metadata: SimulatedMetadata, requests: int = 8) -> None:
+    def _lose_an_answer(self, requests: int = 8) -> None:
         """One of the next requests fails, or its answer does not arrive."""
-        metadata.faults.disarm()
+        self._metadata.faults.disarm()
         if self._chance.random() < 0.5:
             kind = self._chance.choice(_ANSWERS_LOST)
-            metadata.faults.arm(kind, number=self._chance.randint(1, requests))
+            self._metadata.faults.arm(kind, number=self._chance.randint(1, requests))
 
     async def _again(self, work: Callable[[], Awaitable[T]]) -> T:
         while True:

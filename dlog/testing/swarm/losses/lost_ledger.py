@@ -9,15 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from random import Random
 
 from dlog.client import LogClient
 from dlog.core.tailing import Gap
 from dlog.errors import DataLossError, LogNotFoundError
 from dlog.model import ListedLedger, Message, MessageId
-from dlog.read.config import ReaderConfig
-from dlog.testing.metadata.server import SimulatedMetadata
-from dlog.testing.swarm.losses.loss_check import Connect, LossCheck
+from dlog.testing.swarm.losses.loss_check import LossCheck
 from ledger.config import Visibility
 from ledger.model import LedgerId
 
@@ -59,18 +56,8 @@ class LostLedger(LossCheck):
 
     what = "a ledger without metadata"
 
-    def __init__(
-        self,
-        connect: Connect,
-        log: str,
-        chance: Random,
-        config: ReaderConfig,
-        *,
-        metadata: SimulatedMetadata,
-    ) -> None:
-        super().__init__(connect, log, chance, config)
-        self._metadata = metadata
-        self._given_up = False
+    _given_up = False
+    """Whether a takeover may have given the ledger up."""
 
     async def check(self) -> list[str]:
         """What must not have happened."""
@@ -82,9 +69,9 @@ class LostLedger(LossCheck):
             uses.append(self._look)
             self._chance.shuffle(uses)
             for use in uses:
-                self._lose_an_answer(self._metadata)
+                self._lose_an_answer()
                 await self._again(partial(use, loss))
-            self._lose_an_answer(self._metadata)
+            self._lose_an_answer()
             appended = await self._again(partial(self._write, loss))
             self._metadata.faults.disarm()
             await self._trim(appended)

@@ -64,9 +64,8 @@ class LostValue(LossCheck):
         value: str,
     ) -> None:
         """`value`: record, name, cursor, properties or retention."""
-        super().__init__(connect, log, chance, config)
+        super().__init__(connect, log, chance, config, metadata=metadata)
         self.what = f"a lost {value}"
-        self._metadata = metadata
         self._value = value
         self._ref: LogRef
         self._before: list[Message] = []
@@ -150,7 +149,7 @@ class LostValue(LossCheck):
         client, log = self._client, self._log
         some = self._chance.choice(self._before).id
         return [
-            _Use("read", self._whole_once, expected=self._before),
+            _Use("read", self._read_all),
             _Use("read from a cursor", lambda: self._items(cursor=_CURSOR), _WITH_CURSOR),
             _Use("read from another cursor", lambda: self._items(cursor=_OTHER)),
             _Use("read the last", lambda: self._items(last=1)),
@@ -188,7 +187,7 @@ class LostValue(LossCheck):
         self._chance.shuffle(uses)
         for use in uses:
             await self._append_as_owner(writer)
-            self._lose_an_answer(self._metadata)
+            self._lose_an_answer()
             needed = self._value in use.needs
             try:
                 found = await self._again(use.do)
@@ -200,15 +199,13 @@ class LostValue(LossCheck):
             else:
                 if needed:
                     self._say(f"{use.name} returned {found!r}")
-                elif use.name != "read" and use.expected not in (None, found):
+                elif use.expected not in (None, found):
                     self._say(f"{use.name} returned {found!r} for {use.expected!r}")
         self._metadata.faults.disarm()
 
-    async def _whole_once(self) -> list[Message]:
+    async def _read_all(self) -> None:
         found = [one for one in await self._items() if isinstance(one, Message)]
-        if found[: len(self._before)] != self._before:
-            self._expect("all", found, self._before)
-        return found
+        self._expect("what was there before", found[: len(self._before)], self._before)
 
     async def _append(self, **options: Any) -> None:
         payload = b"during the loss %d" % self._chance.getrandbits(64)
@@ -267,7 +264,7 @@ class LostValue(LossCheck):
 
     async def _delete(self) -> None:
         """Completely, whatever answer is lost."""
-        self._lose_an_answer(self._metadata, requests=40)
+        self._lose_an_answer(requests=40)
         try:
             deleted = await self._again(lambda: self._client.delete(self._log))
         except LogNotFoundError:

@@ -74,18 +74,24 @@ async def keys_of(client: LogClient) -> dict[str, str]:
     }
 
 
+async def changed_value(client: LogClient, kind: str, change: Callable[[bytes], bytes]) -> str:
+    """The key of this value of a log that has all of them, after the change of its bytes."""
+    await client.create(LOG)
+    await client.set_cursor(LOG, "c", "earliest")
+    await client.update_properties(LOG, {"team": "billing"})
+    await client.set_retention(LOG, Retention(max_age_s=5.0))
+    key, store = (await keys_of(client))[kind], client.ledgers.store
+    found = await store.read_record(key)
+    await store.write_record(key, change(found.value), found.version)
+    return key
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", READS)
 def test_the_error_of_a_damaged_value_names_the_way_out(kind: str, damage: str) -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
-            await client.create(LOG)
-            await client.set_cursor(LOG, "c", "earliest")
-            await client.update_properties(LOG, {"team": "billing"})
-            await client.set_retention(LOG, Retention(max_age_s=5.0))
-            key, store = (await keys_of(client))[kind], client.ledgers.store
-            found = await store.read_record(key)
-            await store.write_record(key, DAMAGES[damage](found.value), found.version)
+            key = await changed_value(client, kind, DAMAGES[damage])
             read, other = READS[kind]
             with pytest.raises(RecordFormatError) as raised:
                 await read(client)
@@ -101,13 +107,7 @@ def test_the_error_of_a_damaged_value_names_the_way_out(kind: str, damage: str) 
 def test_a_value_of_a_later_release_is_intact(kind: str) -> None:
     async def main(cluster: SimulatedCluster) -> None:
         async with await cluster.client() as client:
-            await client.create(LOG)
-            await client.set_cursor(LOG, "c", "earliest")
-            await client.update_properties(LOG, {"team": "billing"})
-            await client.set_retention(LOG, Retention(max_age_s=5.0))
-            key, store = (await keys_of(client))[kind], client.ledgers.store
-            found = await store.read_record(key)
-            await store.write_record(key, with_version(9, intact=True)(found.value), found.version)
+            await changed_value(client, kind, with_version(9, intact=True))
             with pytest.raises(RecordFormatError, match=r"upgrade dlog$") as raised:
                 await READS[kind][0](client)
             assert raised.value.newer_version == 9

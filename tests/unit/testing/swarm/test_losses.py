@@ -28,7 +28,9 @@ def wrong_after_a_trim(to: TrimTo, seed: int) -> list[str]:
     async def main(cluster: SimulatedCluster) -> list[str]:
         async with await cluster.client() as client:
             assert await append_and_trim(client, LOG, to)
-        return await LostPage(cluster.client, LOG, Random(seed), ReaderConfig()).check()
+        return await LostPage(
+            cluster.client, LOG, Random(seed), ReaderConfig(), metadata=cluster.metadata
+        ).check()
 
     return simulate(main)
 
