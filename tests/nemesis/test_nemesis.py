@@ -22,16 +22,21 @@ METADATA = os.environ.get("NEMESIS_METADATA", "sqlite")
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(SECONDS + 400)]
 
+STRIPED = Plan(2, 5, ("striped", "fast"), seconds=SECONDS)
 PLANS = [
     Plan(1, 3, seconds=SECONDS),
-    Plan(2, 5, ("striped", "fast"), seconds=SECONDS),
+    STRIPED,
     Plan(3, 3, metadata="zookeeper", seconds=SECONDS),
 ]
 if SEED is not None:
     PLANS = [plan_of(int(SEED), METADATA, SECONDS)]
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.metadata}-seed{plan.seed}")
+@pytest.mark.parametrize(
+    "plan",
+    [pytest.param(plan, marks=pytest.mark.nightly if plan is STRIPED else ()) for plan in PLANS],
+    ids=lambda plan: f"{plan.metadata}-seed{plan.seed}",
+)
 async def test_nothing_acknowledged_is_lost(plan: Plan, tmp_path: Path) -> None:
     if plan.metadata == "zookeeper":
         class_path()  # skips the test where there is none

@@ -14,7 +14,7 @@ from tests.helpers.interruptions.scenarios import SCENARIOS
 pytestmark = pytest.mark.slow
 
 _EACH = [(name, fault) for name, scenario in SCENARIOS.items() for fault in faults_of(scenario)]
-_FIRST_MAX, _STEP = 23, 131
+_FIRST_MAX, _STEP = 23, 263
 """Primes, so that the places differ from scenario to scenario; each scenario has at least `_FIRST_MAX` callbacks."""
 
 

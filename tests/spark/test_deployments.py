@@ -151,6 +151,7 @@ def submit(logs: Cluster, home: Path, *arguments: str, switches: tuple[str, ...]
     return logs.result_of(ended)
 
 
+@pytest.mark.nightly
 def test_spark_submit_finds_the_installed_wheel(logs: Cluster, wheel: Path, without_dlog: Path) -> None:
     python = str(without_dlog / "bin" / "python")
     assert "No module named 'dlog'" in logs.run(python, "-c", "import dlog", PYTHONPATH="").stderr

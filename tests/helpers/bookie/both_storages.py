@@ -17,7 +17,12 @@ def both_storages(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=[0, 400], ids=["written twice", "some written once"])
+@pytest.fixture(
+    params=[
+        pytest.param(0, id="written twice", marks=pytest.mark.nightly),
+        pytest.param(400, id="some written once"),
+    ]
+)
 def either_storage(request: pytest.FixtureRequest) -> Iterator[None]:
     """As `both_storages`, for tests that take long: what some write once goes most ways of what all do."""
     with _written(request.param):

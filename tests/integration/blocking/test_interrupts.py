@@ -110,7 +110,17 @@ def _read(client: Client, log: str, way: Way, moment: Moment, then: Way | None =
     return seen + rest
 
 
-@pytest.mark.parametrize("way", [_messages, _next, _poll, _batches, _items, _arrow])
+@pytest.mark.parametrize(
+    "way",
+    [
+        _messages,
+        _poll,
+        _batches,
+        _arrow,
+        pytest.param(_next, marks=pytest.mark.nightly),
+        pytest.param(_items, marks=pytest.mark.nightly),
+    ],
+)
 def test_an_interrupted_reader_goes_on_where_it_was(
     client: Client, log: str, filled: list[bytes], way: Way
 ) -> None:

@@ -74,7 +74,10 @@ async def everything_is_there(client: LedgerClient, handle: WriteHandle) -> None
     assert await read_all(client, handle.ledger_id) == [payload_of(e) for e in range(metadata.last_entry + 1)]
 
 
-@pytest.mark.parametrize("sizes", [(3, 3, 2), (5, 3, 2)], ids=["whole", "striped"])
+@pytest.mark.parametrize(
+    "sizes",
+    [pytest.param((3, 3, 2), id="whole", marks=pytest.mark.nightly), pytest.param((5, 3, 2), id="striped")],
+)
 async def test_several_bookies_die_under_load_one_after_another(
     sizes: tuple[int, int, int], tmp_path: Path
 ) -> None:

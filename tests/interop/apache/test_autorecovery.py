@@ -203,6 +203,7 @@ def test_both_respect_each_others_locks_and_auditor(tmp_path: Path) -> None:
         asyncio.run(main(cluster))
 
 
+@pytest.mark.nightly
 def test_apaches_takes_over_from_our_auditor(tmp_path: Path) -> None:
     async def main(cluster: MixedCluster) -> None:
         async with client_of(cluster.uri) as client:

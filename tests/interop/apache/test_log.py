@@ -179,6 +179,7 @@ async def sleeping_writer(uri: str, log: str, directory: Path) -> AsyncIterator[
         await child.stop()
 
 
+@pytest.mark.nightly
 async def test_a_writer_that_was_paused_during_the_deletion_fails(
     apache: MixedCluster, tmp_path: Path
 ) -> None:
@@ -201,6 +202,7 @@ async def test_a_writer_that_was_paused_during_the_deletion_fails(
         assert child.all("acked")[before + 1 :] == []
 
 
+@pytest.mark.nightly
 async def test_a_writer_cut_off_from_zookeeper_believes_no_bookie_for_long(apache: MixedCluster) -> None:
     """Its log is deleted, its bookies forget that one by one, and take its next entry: it is not acknowledged."""
     spare, *bookies = apache.apache
@@ -448,6 +450,7 @@ async def _append_until(writer: LogWriter, stop: asyncio.Event) -> int:
 # ---- the demonstration
 
 
+@pytest.mark.nightly
 async def test_the_demonstration_on_apaches_bookies(apache: MixedCluster) -> None:
     """One of them dies in the middle of it, by another hand."""
 

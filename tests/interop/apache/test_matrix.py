@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.helpers.apache.cluster import MixedCluster
@@ -18,9 +20,19 @@ from tests.helpers.matrix.runner import (
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]  # the first test starts nine JVMs
 
+ALWAYS = {
+    "scenarios": {("ours", "v3"), ("apache", "v2"), ("2+1", "v2"), ("1+2", "v3")},
+    "a bookie dies": {("2+1", "ours"), ("1+2", "apache")},
+    "ZooKeeper dies": {("apache",), ("2+1",)},
+}
+"""Tried in each run of the suite; the other cases are nightly. Each mix, version and kind of bookie is here."""
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("mix", MIXES)
+
+def cases(of: str, every: list[tuple[str, ...]]) -> list[object]:
+    return [pytest.param(*each, marks=() if each in ALWAYS[of] else pytest.mark.nightly) for each in every]
+
+
+@pytest.mark.parametrize(("mix", "wire"), cases("scenarios", list(product(MIXES, WIRES))))
 async def test_every_scenario_holds_for_both_clients_and_all_digests(
     mixed: MixedCluster, java: dict[str, JavaClient], mix: str, wire: str
 ) -> None:
@@ -33,12 +45,15 @@ async def test_every_scenario_holds_for_both_clients_and_all_digests(
 
 @pytest.mark.parametrize(
     ("mix", "kind"),
-    [
-        (mix, kind)
-        for mix, counts in MIXES.items()
-        for kind, count in zip(("ours", "apache"), counts, strict=True)
-        if count
-    ],
+    cases(
+        "a bookie dies",
+        [
+            (mix, kind)
+            for mix, counts in MIXES.items()
+            for kind, count in zip(("ours", "apache"), counts, strict=True)
+            if count
+        ],
+    ),
 )
 async def test_nothing_acknowledged_is_lost_when_a_bookie_dies(
     mixed: MixedCluster, java: dict[str, JavaClient], mix: str, kind: str
@@ -50,7 +65,7 @@ async def test_nothing_acknowledged_is_lost_when_a_bookie_dies(
     assert not results.failures, "\n".join(results.failures)
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", cases("ZooKeeper dies", [(mix,) for mix in MIXES]))
 async def test_nothing_acknowledged_is_lost_when_zookeeper_dies(
     mixed: MixedCluster, java: dict[str, JavaClient], mix: str
 ) -> None:

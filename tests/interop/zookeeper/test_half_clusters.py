@@ -19,6 +19,8 @@ MISSING = {
     "no INSTANCEID": ("/INSTANCEID",),
     "no INSTANCEID, and no bookie can register": (*INTERRUPTED, "/INSTANCEID"),
 }
+ALWAYS = ("no bookie can register", "no INSTANCEID")
+"""Tried in each run of the suite; the others are nightly."""
 FIRST = (
     ["instance-id"],
     ["ls"],
@@ -30,7 +32,10 @@ BY_ID = ["nuke-cluster", "--instance-id", "another"]
 STEPS_MAX = 4
 
 
-@pytest.mark.parametrize("state", MISSING)
+@pytest.mark.parametrize(
+    "state",
+    [pytest.param(state, marks=() if state in ALWAYS else pytest.mark.nightly) for state in MISSING],
+)
 def test_the_commands_that_errors_name_lead_to_a_cluster(
     zookeeper: ZooKeeperProcess, raw: KazooClient, state: str
 ) -> None:

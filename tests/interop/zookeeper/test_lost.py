@@ -87,7 +87,7 @@ async def check_all_there(client: LogClient, load: Load) -> None:
     assert list(load.acked.values()) == sorted(load.acked.values())
 
 
-@pytest.mark.parametrize("how", ["killed", "paused"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("paused", marks=pytest.mark.nightly)])
 async def test_a_steady_writer_does_not_notice(fragile: ZooKeeperProcess, tmp_path: Path, how: str) -> None:
     async with (
         written(fragile, tmp_path, LogConfig()) as client,
@@ -118,7 +118,7 @@ async def test_a_steady_writer_does_not_notice(fragile: ZooKeeperProcess, tmp_pa
         await check_all_there(client, load)
 
 
-@pytest.mark.parametrize("how", ["killed", "paused"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("paused", marks=pytest.mark.nightly)])
 async def test_a_writer_caught_in_a_rotation_waits_and_loses_nothing(
     fragile: ZooKeeperProcess, tmp_path: Path, how: str
 ) -> None:

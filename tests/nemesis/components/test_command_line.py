@@ -149,7 +149,7 @@ def test_an_append_that_is_killed_and_repeated_loses_nothing_it_reported(uri: st
 @pytest.mark.parametrize(
     "command", [["tail", "orders", "-f"], ["append", "orders", "--timeout", "5"]], ids=lambda it: it[0]
 )
-@pytest.mark.parametrize("fault", ["removed", "replaced"])
+@pytest.mark.parametrize("fault", ["removed", pytest.param("replaced", marks=pytest.mark.nightly)])
 def test_metadata_that_disappears_in_the_middle_is_a_sentence_or_waited_for(
     command: list[str], fault: str, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ FAULTS = [
     "pread64:error=EIO:when=1",
 ]
 if "NEMESIS_SECONDS" not in os.environ:
-    FAULTS = FAULTS[::2]
+    FAULTS = FAULTS[::4]
 
 
 @pytest.fixture
