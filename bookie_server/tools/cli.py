@@ -173,8 +173,8 @@ def info(
 ) -> None:
     """Show disk space and identity of a bookie, whether it is in limbo, and what its repair worker copies.
 
-    Asks the running bookie at HOST:PORT, which does not tell of its worker, or the one that runs on the directories
-    (--data); reads those of a stopped one.
+    Asks the running bookie at HOST:PORT, which does not report its worker, or the one that runs on the directories
+    (--data). Reads the directories of a stopped one.
     """
     if address is not None and (data is not None or journal_dir is not None or ledger_dir):
         raise ConfigurationError("give either HOST:PORT or the directories of a bookie (--data), not both")

@@ -48,7 +48,7 @@ def explain(
     namespace: Namespace = "default",
     output: Table = TableOutput.TEXT,
 ) -> None:
-    """Show what became of a message: its outcome, its ledger and entry, and the copies on each bookie."""
+    """Show the outcome of a message, its ledger and entry, and the copies on each bookie."""
     from dlog.cli.describe import explanation_document, explanation_facts
     from dlog.model import MessageId
 

@@ -45,7 +45,7 @@ def retention(
 ) -> None:
     """Show what of a log is kept, or replace it.
 
-    A ledger is trimmed once all given rules let it go; the newest one always stays. `dlog gc` trims.
+    A ledger is trimmed once all given rules allow it; the newest one always stays. `dlog gc` trims.
     """
     from dlog.model import Retention
 

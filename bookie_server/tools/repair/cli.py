@@ -104,7 +104,7 @@ def autorecovery(
     """Run auditor and worker until SIGTERM: mark the ledgers of lost bookies and copy what is marked.
 
     Run it on several machines: one is the auditor, all of them copy. Prints one line when it is ready, and logs one for
-    each ledger that it has worked on.
+    each ledger that it has worked on. The address is not read from --config.
     """
     from bookie_server.config_file import make_repair_config, read_settings
     from bookie_server.log_output import DEFAULT_LEVEL, check_level
@@ -183,8 +183,9 @@ def decommission(
 ) -> None:
     """Remove a stopped bookie from the cluster for good.
 
-    Copies what it had to other bookies, as `recover`, returns once nothing depends on it, and removes its cookie. It is
-    refused while other bookies have no room for one of its copies.
+    Copies what it had to other bookies, as `recover`, and removes its cookie once nothing depends on it. Nothing is
+    changed while a ledger needs more bookies than are left without it. Fails also if ledgers still depend on it at the
+    end; then it may be repeated.
     """
     from bookie_server.tools.repair.display import Display
     from bookie_server.tools.repair.work import decommissioned
