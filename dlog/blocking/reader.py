@@ -108,9 +108,9 @@ class Reader(NotCopied):
         MissingExtraError: the package that decompresses an entry is not installed. The next call raises again.
         DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
         UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
-        ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`.
-            The next call waits anew, and goes on if they respond. A reader without `until` that has read before waits
-            instead, and `waits_for` gives the reason.
+        ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`,
+            or when the reader opened. The next call waits anew, and goes on if they respond. A reader without `until`
+            that has read before waits instead, and `waits_for` gives the reason.
         ConfigurationError: the reader or its client is closed, or it may return gaps and is not iterated by `items` or
             `batch_items`. Without `until`, iteration that is waiting when the reader is closed ends without an error.
         ForkedError: used in a process forked from the one that opened it.
