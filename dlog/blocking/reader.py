@@ -109,7 +109,7 @@ class Reader(NotCopied):
         DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
         UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
         ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`,
-            or when the reader opened. The next call waits anew, and goes on if they respond. A reader without `until`
+            also when the reader opens. The next call waits anew, and goes on if they respond. A reader without `until`
             that has read before waits instead, and `waits_for` gives the reason.
         ConfigurationError: the reader or its client is closed, or it may return gaps and is not iterated by `items` or
             `batch_items`. Without `until`, iteration that is waiting when the reader is closed ends without an error.

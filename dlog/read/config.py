@@ -42,8 +42,8 @@ class ReaderConfig:
 
     It raises later if its first attempt still hangs then: one on ZooKeeper takes up to twice the `request_timeout_ms`
     of the address. The next call of the reader waits anew. A reader without `until` that has read before does not
-    raise: it waits, and `waits_for` gives the reason. Opening a reader does not wait: it raises if the tail or a time
-    is to be found and too few bookies respond.
+    raise: it waits, and `waits_for` gives the reason. The limit also holds for opening a reader, which needs bookies if
+    the tail, a time or the last messages are to be found.
     """
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
+from dlog.backoff import Backoff
 from dlog.core.tailing import Gap, OnMissing, Tailing, require_readable
 from dlog.errors import EntryFormatError, LogNotFoundError
 from dlog.metadata.log_ref import LogRef
@@ -36,7 +37,7 @@ from dlog.read.slow_polls import SlowPolls
 from dlog.read_ahead_budget import ReadAheadBudget
 from ledger.arguments import require_choice, require_type
 from ledger.client import LedgerClient
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, UnavailableError
 from ledger.extras import require
 from ledger.reading.bookie_reads import Entry
 from ledger.tasks import start_task
@@ -80,7 +81,7 @@ class Reader:
         DigestMismatchError: no intact copy of an entry was found, and at least one copy is damaged.
         UnauthorizedError: `LogConfig.password` is not the password of the log's ledgers.
         ReadError, MetadataUnavailableError: bookies or the metadata store did not respond for `unavailable_timeout_s`,
-            or when the reader opened. The next call waits anew, and goes on if they respond. A reader without `until`
+            also when the reader opens. The next call waits anew, and goes on if they respond. A reader without `until`
             that has read before waits instead, and `waits_for` gives the reason.
         ConfigurationError: the reader is closed, or it may return gaps and is not iterated by `items` or
             `batch_items`. Without `until`, iteration that is waiting when the reader is closed ends without an error.
@@ -139,6 +140,7 @@ class Reader:
         self._ended = False
         self._opening: _Opening | None = None
         """A task of its own, so that `close` can end it."""
+        self._opening_waits_for: str | None = None
 
     def __repr__(self) -> str:
         return self.repr_at(self.position)
@@ -155,8 +157,10 @@ class Reader:
         Raises:
             LogNotFoundError: no such log, or it is being deleted.
             ConfigurationError: the reader is closed.
-            MetadataUnavailableError: the metadata store cannot be reached.
-            ReadError, DataLossError: for a range that names the tail: it cannot be determined.
+            MetadataUnavailableError: the metadata store could not be reached for `unavailable_timeout_s`.
+            ReadError: for a range that names the tail, a time or the last messages: too few bookies responded to find
+                them for `unavailable_timeout_s`.
+            DataLossError: for such a range: what has to be read for it is lost.
         """
         await self.open_by(None)
 
@@ -205,7 +209,29 @@ class Reader:
             raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
 
     async def _open(self) -> None:
+        """Tries again, as fetching does, until it has failed for `unavailable_timeout_s`."""
         self._ledgers.check_loop()
+        loop = asyncio.get_running_loop()
+        backoff, raise_at = (
+            Backoff(self._ledgers.environment),
+            loop.time() + self._config.unavailable_timeout_s,
+        )
+        while True:
+            try:
+                self._fetcher = await self._new_fetcher()
+                break
+            except UnavailableError as error:
+                if loop.time() >= raise_at:
+                    raise
+                self._opening_waits_for = str(error)
+                await asyncio.sleep(backoff.next_s())
+        self._fetcher.start()
+        # A program that leaves its loop early may just drop the reader: the background task must end then.
+        self._dropped = finalize(self, _abandon, loop, self._fetcher)
+        self._dropped.atexit = False
+
+    async def _new_fetcher(self) -> Fetcher:
+        """Find the log and both ends of the range; fetch nothing yet."""
         ref = self._ref = await self._logs.find(self._log)
         accept_loss = self._on_data_loss is OnMissing.GAP
         places = Places(self._logs, ref, self._ledgers, self._password, accept_loss=accept_loss)
@@ -225,7 +251,7 @@ class Reader:
             on_data_loss=self._on_data_loss,
             cursor=self._cursor_name,
         )
-        self._fetcher = Fetcher(
+        return Fetcher(
             machine,
             self._logs,
             ref,
@@ -237,11 +263,6 @@ class Reader:
             tail=places.confirmed,
             waits_forever=self._until is None,
         )
-        self._fetcher.start()
-        # A program that leaves its loop early may just drop the reader: the background task must end then.
-        loop = asyncio.get_running_loop()
-        self._dropped = finalize(self, _abandon, loop, self._fetcher)
-        self._dropped.atexit = False
 
     async def close(self) -> None:
         """Stop reading ahead; `position` stays valid. A closed reader cannot be opened again."""
@@ -711,7 +732,9 @@ class Reader:
     @property
     def waits_for(self) -> str | None:
         """Why no message comes at the moment, as a sentence; None while there is something to return."""
-        return None if self._fetcher is None or self._put_back else self._fetcher.waits_for
+        if self._put_back:
+            return None
+        return self._opening_waits_for if self._fetcher is None else self._fetcher.waits_for
 
 
 def require_poll_s(timeout_s: object) -> None:

@@ -106,3 +106,27 @@ def test_bookies_that_hang_are_raised_and_then_tried_anew() -> None:
             assert [message.payload async for message in reader] == PAYLOADS
 
     play(scene)
+
+
+def test_opening_waits_for_bookies_that_restart_and_raises_after_the_limit() -> None:
+    """For a range whose end is on bookies, of which too few respond."""
+
+    async def scene(cluster: SimulatedCluster, client: LogClient) -> None:
+        async with await cluster.client() as other, client.open_writer(LOG) as writer:
+            await writer.append(b"four")
+            for number in (0, 1):
+                cluster.kill_bookie(number)
+            began = now()
+            with pytest.raises(ReadError):
+                await other.reader(LOG, until="latest").open()
+            assert LIMIT_S <= now() - began <= LIMIT_S + 5
+            waiting = other.reader(LOG, start="earliest", until="latest")
+            async with asyncio.TaskGroup() as tasks:
+                opening = tasks.create_task(waiting.open())
+                await asyncio.sleep(LIMIT_S / 2)
+                assert waiting.waits_for is not None and not opening.done()
+                for number in (0, 1):
+                    await cluster.restart_bookie(number)
+            assert [message.payload async for message in waiting] == [*PAYLOADS, b"four"]
+
+    play(scene)

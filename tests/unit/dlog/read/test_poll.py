@@ -10,6 +10,7 @@ import time
 import pytest
 
 from dlog.model import Message
+from dlog.read.config import ReaderConfig
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError, MetadataUnavailableError
 from tests.helpers.log.blocking_log import blocking_log
@@ -93,7 +94,7 @@ async def test_an_opening_that_failed_is_reported_and_tried_again() -> None:
     async with scripted_log() as log, log.client() as client:
         await client.create("orders")
         store_of(client).away = True
-        reader = client.reader("orders", until="latest")
+        reader = client.reader("orders", until="latest", config=ReaderConfig(unavailable_timeout_s=0))
         with pytest.raises(MetadataUnavailableError):
             await reader.poll(5)
         store_of(client).away = False
