@@ -186,6 +186,7 @@ class LogClient:
         Raises:
             MetadataUnavailableError: there is no cluster, or the metadata store cannot be reached.
         """
+        self._check_usable()
         await self.ledgers.start()
         self._started = True
 
@@ -281,7 +282,9 @@ class LogClient:
 
         Raises:
             InvalidNameError: not 1 to 200 letters, digits, `.`, `_` or `-`.
+            ConfigurationError: the client is closed.
         """
+        self._check_usable()
         return LogName(namespace=self.namespace, name=log)
 
     # ---- writing
@@ -707,6 +710,7 @@ class LogClient:
 
     async def list(self) -> list[str]:
         """Names of the logs in the namespace, sorted. Includes logs whose deletion is not finished."""
+        self._check_usable()
         return await self.logs.names(self.namespace)
 
     async def describe(self, log: str) -> LogInfo:
@@ -838,6 +842,7 @@ class LogClient:
 
         Source: docs/log-semantics.md#orphan-sweep, #crash-windows.
         """
+        self._check_usable()
         await self.admin.remove_left_records()
         return await self.admin.sweep()
 

@@ -1,13 +1,16 @@
-"""A client that is closed while its ledgers are being marked: it waits, and not for long if it is cancelled."""
+"""A client that is closed: while its ledgers are being marked, and what a call of it raises afterwards."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import inspect
+from collections.abc import Awaitable, Collection
 
 import pytest
 
 from dlog.client import LogClient
+from dlog.model import Retention
+from ledger.errors import ConfigurationError
 from ledger.model import BookieId, LedgerId
 from tests.helpers.ledger.scripted_bookies import GUARD_S
 from tests.helpers.log.scripted_log import scripted_log
@@ -52,3 +55,33 @@ async def test_a_cancelled_close_waits_a_second_and_the_next_one_not_at_all(
         begun = now()
         await client.close()
         assert now() - begun < 0.1
+
+
+CLOSES, ASKS_NOTHING = {"close"}, {"name", "warn_unclosed"}
+ARGUMENTS: dict[str, object] = {
+    "log": "orders",
+    "cursor": "billing",
+    "message_id": "1:0:0",
+    "before": "1:0:0",
+    "position": "1:0:0",
+    "changes": {},
+    "retention": Retention(),
+}
+
+
+async def test_each_call_of_a_closed_client_names_the_cause() -> None:
+    """And not the store, which cannot be reached any more."""
+    async with scripted_log() as log, log.client() as client:
+        await client.create("orders")
+        await client.close()
+        for name, method in inspect.getmembers(client, inspect.isroutine):
+            if name.startswith("_") or name in CLOSES | ASKS_NOTHING:
+                continue
+            needed = [
+                ARGUMENTS[each.name]
+                for each in inspect.signature(method).parameters.values()
+                if each.default is each.empty
+            ]
+            with pytest.raises(ConfigurationError, match=r"client (is|was) closed"):
+                if isinstance(answer := method(*needed), Awaitable):
+                    await answer
