@@ -163,7 +163,7 @@ class LogClient:
         self._slow_polls = SlowPolls(self.ledgers.environment.rng)
         self._read_ahead = ReadAheadBudget(self.config.read_ahead_bytes_max)
         # A simulated process that is killed closes nothing.
-        self._warns = isinstance(self._environment, SystemEnvironment)
+        self.warns_unclosed = isinstance(self._environment, SystemEnvironment)
         self._releasing: asyncio.Future[None] | None = None
         _check_codec(self.config)
 
@@ -264,9 +264,9 @@ class LogClient:
 
     def warn_unclosed(self) -> None:
         """Emit a ResourceWarning if it is not closed, and log which writers have appends without an outcome."""
-        if not (self._started and self._warns and self._releasing is None):
+        if not (self._started and self.warns_unclosed and self._releasing is None):
             return
-        self._warns = False
+        self.warns_unclosed = False
         warnings.warn(f"unclosed client of {self.uri}", ResourceWarning, source=self, stacklevel=3)
         # asyncio.run cancels the tasks of a writer with all others, and it may have ended for that.
         for writer in (*self._ended, *self._writers):

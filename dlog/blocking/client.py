@@ -64,6 +64,7 @@ class Client(NotCopied):
     def __init__(self, thread: LoopThread, client: LogClient) -> None:
         self._thread = thread
         self._target = client
+        client.warns_unclosed = False  # this one does
         self._writers: set[Writer] = set()
         self._warned = False
         _open_clients.add(self)

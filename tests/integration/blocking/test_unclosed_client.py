@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -80,6 +81,14 @@ def test_a_program_that_ends_without_closing_is_warned(tmp_path: Path, undecided
     assert f"ResourceWarning: unclosed client of {cluster.uri}" in done.stderr
     lost = "the client of log default/orders was not closed: appends that are under way may be lost"
     assert (lost in done.stderr) is undecided
+
+
+def test_a_client_that_is_dropped_is_warned_once(cluster: Standalone) -> None:
+    client = dlog.connect(cluster.uri)
+    with pytest.warns(ResourceWarning) as warned:
+        del client
+        gc.collect()
+    assert [str(each.message) for each in warned] == [f"unclosed client of {cluster.uri}"]
 
 
 def test_only_the_process_that_has_connected_is_warned_and_only_of_what_it_has_not_closed(
