@@ -38,6 +38,8 @@ _CALL_BYTES = 300
 """What a call and its result occupy in addition to the payload."""
 _RUN = 100
 """Calls that cross before their bytes are counted as the writer's."""
+_RUNS_A_TURN = 10
+"""Runs that cross before the loop does other work, which a thread that submits without a pause must not delay."""
 
 Message = tuple[Buffer | None, Buffer | None, Headers]
 Call = Callable[[], Coroutine[Any, Any, "asyncio.Future[Any]"]]
@@ -190,8 +192,12 @@ class Crossing:
         """One call after the other, so that order holds where one waits for capacity."""
         try:
             while True:
+                runs = 0
                 while self._calls:
                     await self._cross_run()
+                    runs += 1
+                    if runs % _RUNS_A_TURN == 0:
+                        await asyncio.sleep(0)
                 self._served += 1  # a call that comes from now on asks again
                 if not self._calls:
                     return

@@ -136,6 +136,25 @@ def test_close_ends_within_its_timeout(count: int) -> None:
                 pending.result()
 
 
+def test_the_loop_does_other_work_while_many_calls_cross() -> None:
+    with blocking_log() as log:
+        writer = log.client().open_writer("orders", create=True)
+        loop, queued, turns = writer._thread.loop, threading.Event(), [0]
+
+        def count_turns() -> None:
+            if not writer._crossing.empty:
+                turns[0] += 1
+                loop.call_soon(count_turns)
+
+        writer._thread.post(lambda: queued.wait(30))
+        found = [writer.submit(b"x") for _ in range(4000)]
+        writer._thread.post(count_turns)
+        queued.set()
+        for pending in found:
+            pending.result(timeout=30)
+        assert turns[0] >= 4
+
+
 def test_a_failure_that_comes_while_failures_are_reported_is_reported_next() -> None:
     """The loop adds to them while another thread is in `flush` or `close`."""
     count, interval = 30_000, sys.getswitchinterval()
