@@ -70,7 +70,8 @@ class Client(NotCopied):
         _open_clients.add(self)
 
     def __repr__(self) -> str:
-        return repr(self._target)
+        text = repr(self._target)
+        return f"{text[:-1]} closed>" if self._thread.closed else text
 
     @property
     def uri(self) -> str:

@@ -24,10 +24,11 @@ from urllib.parse import quote
 
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.not_copied import NotCopied
+from dlog.errors import StandaloneError
 from dlog.local.directory_lock import DirectoryLock
 from dlog.local.supervisor import ANY_PORT, STOP_TIMEOUT_S, BookieFacts, BookieSupervisor, Report
 from ledger.arguments import require_type
-from ledger.errors import AlreadyExistsError, ConfigurationError
+from ledger.errors import AlreadyExistsError, ConfigurationError, LogStoreError
 from ledger.extras import require
 from ledger.metadata.drivers import open_store
 from ledger.metadata.uri import is_utf8, parse_uri
@@ -99,6 +100,10 @@ class AsyncStandalone:
         self._made = False
         self._supervisors: list[BookieSupervisor] = []
 
+    def __repr__(self) -> str:
+        running = sum(each.process_id is not None for each in self.bookies)
+        return f"<Standalone {self._directory}, bookies running: {running}>"
+
     @property
     def uri(self) -> str:
         """The address to connect to."""
@@ -118,7 +123,7 @@ class AsyncStandalone:
         """Start all bookies. On return they are registered and serve; after an error none is running.
 
         Raises:
-            StandaloneError: the directory is used by another process, or a bookie did not start.
+            StandaloneError: the directory is used by another process or cannot be written, or a bookie did not start.
             MetadataUnavailableError: the metadata store cannot be reached.
         """
         await self._lock.take(STOP_TIMEOUT_S)
@@ -126,8 +131,15 @@ class AsyncStandalone:
             await self._init_metadata()
             self._supervisors = [self._supervisor(number) for number in self._numbers()]
             await self._start_all()
-        except BaseException:
+        except BaseException as error:
             await self.stop()
+            if isinstance(error, OSError) and not isinstance(error, LogStoreError):
+                where = self._directory if error.filename is None else error.filename
+                raise StandaloneError(
+                    f"cannot start a cluster in {self._directory}: {where}: {error.strerror}; correct that, or choose "
+                    "another directory",
+                    directory=self._directory,
+                ) from error
             raise
 
     async def stop(self) -> None:
@@ -256,6 +268,9 @@ class Standalone(NotCopied):
         self._cluster = AsyncStandalone(directory, bookies, metadata=metadata, report=report, restart=restart)
         self._thread: LoopThread | None = None
 
+    def __repr__(self) -> str:
+        return repr(self._cluster)
+
     @property
     def uri(self) -> str:
         """The address to connect to."""
@@ -275,7 +290,7 @@ class Standalone(NotCopied):
         """Start all bookies. On return they are registered and serve; after an error none is running.
 
         Raises:
-            StandaloneError: the directory is used by another process, or a bookie did not start.
+            StandaloneError: the directory is used by another process or cannot be written, or a bookie did not start.
             MetadataUnavailableError: the metadata store cannot be reached.
         """
         # Not uvloop: its child processes want the main thread's signal handler.

@@ -174,6 +174,12 @@ def test_one_cluster_a_directory(tmp_path: Path) -> None:
         ):
             pass
         assert cluster.bookies[0].process_id is not None
+        assert repr(cluster) == f"<Standalone {tmp_path / 'data'}, bookies running: 1>"
+        client = dlog.connect(cluster.uri)
+        assert repr(client) == f"<Client {cluster.uri} namespace default>"
+        client.close()
+        assert repr(client) == f"<Client {cluster.uri} namespace default closed>"
+    assert repr(cluster) == f"<Standalone {tmp_path / 'data'}, bookies running: 0>"
     with pytest.raises(ConfigurationError, match="not running"):
         cluster.kill(0)
 
@@ -267,6 +273,16 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StandaloneError, match="cannot use directory"), dlog.standalone(tmp_path / "file"):
         pass
+    for name in ("log", "bookie-1"):
+        taken = tmp_path / "taken" / name
+        taken.parent.mkdir(exist_ok=True)
+        taken.write_text("")
+        with (
+            pytest.raises(StandaloneError, match=rf"cannot start .*/{name}: File exists; correct that"),
+            dlog.standalone(taken.parent, bookies=1),
+        ):
+            pass
+        taken.unlink()
     with pytest.raises(ConfigurationError, match="1 to 64, got 0"):
         dlog.standalone(tmp_path, bookies=0)
     with pytest.raises(ConfigurationError, match="without"):
