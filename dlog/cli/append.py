@@ -294,7 +294,7 @@ def append(
         acknowledged = Acknowledged()
         chunks = chunks_of(source, bar.enter_context(progress(size)), acknowledged.check)
         groups = read_messages(decompressed(chunks) if gzipped or file.endswith(".gz") else chunks, options)
-        groups = groups if size is None else _begun(groups)
+        runs = _runs(groups) if size is None else _begun(_runs(groups))
         with (
             connect(metadata, namespace, _config(timeout_s, codec)) as client,
             client.open_writer(
@@ -306,10 +306,21 @@ def append(
             _after_takeover(),
         ):
             acknowledged.refusal = lambda: writer.refusal
-            runs = writer if producer is None else SequencedRuns(writer.producer(producer))
-            _append_all(groups, runs.submit_many, acknowledged, writer.abort)
+            appender = writer if producer is None else SequencedRuns(writer.producer(producer))
+            _append_all(runs, appender.submit_many, acknowledged, writer.abort)
             bar.close()  # while it is shown, what is printed goes to its terminal, even if stdout is another file
-            print(acknowledged.summary("appended"))
+            _print_summary(acknowledged.summary("appended"))
+
+
+def _print_summary(summary: str) -> None:
+    """On stderr if stdout cannot be written: a command that only fails is taken for one that has appended nothing."""
+    try:
+        print(summary, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        say("dlog", summary)
+        raise
 
 
 def _config(timeout_s: float, codec: CodecName) -> LogConfig:
@@ -321,12 +332,12 @@ def _config(timeout_s: float, codec: CodecName) -> LogConfig:
     return LogConfig(hold_limit_s=timeout_s, takeover_timeout_s=timeout_s, codec=Codec[codec.name])
 
 
-def _begun(groups: Iterator[Group]) -> Iterator[Group]:
-    """The same groups, the first already parsed, so that a malformed file fails before the takeover.
+def _begun(runs: Iterator[Group]) -> Iterator[Group]:
+    """The same runs, the first already parsed, so that a file that cannot be appended fails before the takeover.
 
     Not for stdin, which may be silent for hours.
     """
-    return chain(list(islice(groups, 1)), groups)
+    return chain(list(islice(runs, 1)), runs)
 
 
 @contextmanager
@@ -343,16 +354,14 @@ def _after_takeover() -> Iterator[None]:
 
 
 def _append_all(
-    groups: Iterable[Group],
+    runs: Iterable[Group],
     submit_many: Callable[..., Pending],
     acknowledged: Acknowledged,
     abort: Callable[[], None],
 ) -> None:
     """Append everything; if it ends early, print what was appended."""
-    from dlog.config import LogConfig
-
     try:
-        for run in _runs(groups, LogConfig().batching.entry_bytes_max):
+        for run in runs:
             keys, payloads, headers = zip(*run, strict=True)
             submission = partial(submit_many, payloads, keys=keys, headers=headers if any(headers) else None)
             acknowledged.submit(len(run), submission)
@@ -374,15 +383,17 @@ def _append_all(
         raise
 
 
-def _runs(groups: Iterable[Group], entry_bytes_max: int) -> Iterator[Group]:
+def _runs(groups: Iterable[Group]) -> Iterator[Group]:
     """Groups split into runs that fit into one entry.
 
     Raises:
         MessageTooLargeError: a message fits into no entry. It is raised before that message is submitted, since the
             messages after it must not be appended without it.
     """
+    from dlog.config import LogConfig
     from dlog.format.message import NO_HEADERS, message_bytes
 
+    entry_bytes_max = LogConfig().batching.entry_bytes_max
     number = 0
     for group in groups:
         run: Group = []

@@ -166,6 +166,14 @@ def test_a_message_above_the_limit(dlog: Command) -> None:
     assert dlog.here("read", "large", "-o", "raw").must_succeed() == "before\n"
 
 
+def test_a_file_that_begins_with_a_message_above_the_limit(dlog: Command, tmp_path: Path) -> None:
+    """The log is not taken over, and not made, for nothing."""
+    (tmp_path / "large").write_bytes(b"x" * 1_100_000)
+    result = dlog("append", "untaken", str(tmp_path / "large"), "--create")
+    result.must_fail(2, "message 1", "1100", "1048576", "split it")
+    assert "untaken" not in dlog.here("ls").must_succeed()
+
+
 def test_a_line_without_end(dlog: Command) -> None:
     dlog.here("create", "endless").must_succeed()
     dlog("append", "endless", stdin=b"x" * 6_000_000).must_fail(

@@ -337,12 +337,27 @@ def test_following_ends_with_its_reader(place: Place) -> None:
 )
 def test_a_full_disk_is_named(place: Place, arguments: list[str]) -> None:
     """One sentence, once, and a failure: what was asked for is not there."""
+    done = _on_a_full_disk(place, arguments)
+    assert (done.returncode, done.stderr) == (1, b"dlog: cannot write the output: No space left on device\n")
+
+
+def test_what_was_appended_is_named_on_a_full_disk(place: Place) -> None:
+    """Who repeats the command would append it twice."""
+    done = _on_a_full_disk(place, ["append", "full", "--create"], b"one\ntwo\n")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dlog: 2 messages appended, ")
+    assert done.stderr.endswith(b"\ndlog: cannot write the output: No space left on device\n")
+
+
+def _on_a_full_disk(
+    place: Place, arguments: list[str], stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, "-m", "dlog.cli.main", *arguments],
+            input=stdin,
             stdout=full,
             stderr=subprocess.PIPE,
             env=Command(place.uri).environment(),
             check=False,
         )
-    assert (done.returncode, done.stderr) == (1, b"dlog: cannot write the output: No space left on device\n")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dlog.cli.append import RUN_BYTES, Acknowledged, _append_all
+from dlog.cli.append import RUN_BYTES, Acknowledged, _append_all, _runs
 from dlog.cli.input.message import Group, NewMessage
 from dlog.errors import AppendAbortedError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
@@ -144,7 +144,8 @@ def test_runs_of_many_small_headers_fit_into_an_entry() -> None:
         sizes.append(columns_bytes(Columns(keys, payloads, flat)) + ENTRY_OVERHEAD_BYTES)
         return Done([MessageId(1, 1, batch) for batch in range(len(payloads))])
 
-    _append_all(iter([[message] * 3_000]), submit_many, Acknowledged(), lambda: None)
+    runs = _runs([[message] * 3_000])
+    _append_all(runs, submit_many, Acknowledged(), lambda: None)
     assert max(sizes) <= RUN_BYTES + ENTRY_OVERHEAD_BYTES
     assert len(sizes) < 20
 
