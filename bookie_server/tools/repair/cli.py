@@ -210,13 +210,16 @@ def check_copies(
     """
     from bookie_server.tools.repair.display import Display
     from bookie_server.tools.repair.work import FINDING_COLUMNS, checked, require_none
-    from ledger.printing import print_json, print_table, with_words
+    from ledger.printing import counted, print_json, print_table, with_words
 
-    rows = checked(metadata, full=full, mark=mark, display=Display())
+    count, rows = checked(metadata, full=full, mark=mark, display=Display())
     if output is Output.JSON:
         print_json(rows)
     elif rows:
         print_table(FINDING_COLUMNS, [list(with_words(row).values()) for row in rows])
+    else:
+        found = "no copy is missing" if full else "the ends of each fragment have all copies"
+        print(f"{counted(count, 'ledger')} checked: {found}")
     require_none(rows, marked=mark)
 
 

@@ -92,13 +92,14 @@ def decommissioned(metadata: str, bookie: str, config: RepairConfig, *, display:
     return _with_client(metadata, config, work)
 
 
-def checked(metadata: str, *, full: bool, mark: bool, display: Display) -> list[Row]:
-    """One row for each ledger that lacks copies, or of which not all is known."""
+def checked(metadata: str, *, full: bool, mark: bool, display: Display) -> tuple[int, list[Row]]:
+    """How many ledgers were checked, and a row for each that lacks copies, or of which not all is known."""
 
-    async def work(client: RepairClient) -> list[Row]:
+    async def work(client: RepairClient) -> tuple[int, list[Row]]:
         progress = CheckProgress()
         async with display.following(progress):
-            return findings(await client.check_copies(full=full, mark=mark, progress=progress))
+            rows = findings(await client.check_copies(full=full, mark=mark, progress=progress))
+        return progress.ledgers, rows
 
     return _with_client(metadata, RepairConfig(), work)
 

@@ -154,6 +154,7 @@ def test_a_decommissioned_bookie_is_forgotten(place: FourBookies) -> None:
 def test_copies_are_checked_and_marked(place: FourBookies) -> None:
     ledger = place.write()
     assert place.json("check-copies", "--full") == []
+    assert place.run("check-copies", "--full").stdout == "1 ledger checked: no copy is missing\n"
     lost = place.kill_member(ledger)
     found = place.json("check-copies", code=1)
     assert [(row["ledger"], row["missing"]) for row in found] == [(ledger, [lost])]
