@@ -42,8 +42,10 @@ def chunks_of(source: BinaryIO, advance: Callable[[int], None], check: Callable[
 
     While it has none, `check` is called regularly: an append may have failed, or the log may be lost.
     """
+    poll = select.poll()  # select.select takes no descriptor above 1023
+    poll.register(source, select.POLLIN)
     while True:
-        while not select.select([source], [], [], CHECK_INTERVAL_S)[0]:
+        while not poll.poll(CHECK_INTERVAL_S * 1000):
             check()
         chunk = source.read(CHUNK_BYTES)
         if not chunk:
