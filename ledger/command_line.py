@@ -37,6 +37,8 @@ from ledger.printing import one_line
 DONE, FAILED, WRONG_USE = 0, 1, 2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INTERRUPTED = 128 + signal.SIGINT
+_ANSWER_BYTES_MAX = 1024
+"""Of an answer to a question; what is not text may have no end of a line."""
 _SENTENCES = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 
 
@@ -162,7 +164,7 @@ def say(program: str, sentence: str) -> None:
 def confirmed(question: str) -> bool:
     """Ask on stderr: stdout may be a file. The end of the input is a no, and so is what is no text."""
     print(question, "[y/N]: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.buffer.readline().strip().lower() in (b"y", b"yes")
+    return sys.stdin.buffer.readline(_ANSWER_BYTES_MAX).strip().lower() in (b"y", b"yes")
 
 
 def tell(line: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -14,7 +16,7 @@ from typer.testing import CliRunner
 
 import bookie_server.tools.cli
 import dlog.cli.main
-from ledger.command_line import say
+from ledger.command_line import confirmed, say
 from tests.helpers.options_page import commands_of
 
 _PROGRAM = """
@@ -50,6 +52,26 @@ def test_its_exit_code_is_kept(tmp_path: Path, body: str, code: int, error: str)
         [sys.executable, "-m", "program", "verb"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (run.returncode, run.stderr) == (code, error)
+
+
+class _Endless(io.RawIOBase):
+    """Zeros without an end of a line, as /dev/zero has them."""
+
+    taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.taken += len(buffer)
+        assert self.taken < 1_000_000, "all of it is read"
+        buffer[:] = bytes(len(buffer))
+        return len(buffer)
+
+
+def test_an_answer_without_end_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(_Endless())))
+    assert not confirmed("Delete?")
 
 
 def test_a_sentence_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
