@@ -37,6 +37,8 @@ from ledger.printing import one_line
 DONE, FAILED, WRONG_USE = 0, 1, 2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INTERRUPTED = 128 + signal.SIGINT
+HELP_COLUMNS_MAX = 132
+"""Of a wide terminal. With click's own limit of 80 most verbs are described by half a sentence."""
 _ANSWER_BYTES_MAX = 1024
 """Of an answer to a question; what is not text may have no end of a line."""
 _SENTENCES = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}

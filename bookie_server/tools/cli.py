@@ -31,7 +31,7 @@ from bookie_server.tools.options import (
 )
 from bookie_server.tools.repair import cli as repair_cli
 from bookie_server.tools.repair import placement_cli
-from ledger.command_line import Boundary, not_nan, version_option
+from ledger.command_line import HELP_COLUMNS_MAX, Boundary, not_nan, version_option
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"max_content_width": HELP_COLUMNS_MAX},
     rich_markup_mode=None,
 )
 
@@ -346,9 +347,10 @@ def scrub(
     ] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check the blocks and the index of a bookie against each other; fail if a block is damaged or not in the index.
+    """Check the blocks and the index of a bookie against each other.
 
-    A running bookie does it with its scrubber, at the rate of its settings.
+    Fails if a block is damaged or not in the index. A running bookie does it with its scrubber, at the rate of its
+    settings.
     """
     from bookie_server.tools.scrubbing import (
         SCRUB_COLUMNS,

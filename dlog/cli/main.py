@@ -13,7 +13,7 @@ import typer
 
 from dlog.cli import append, cursors, demo, inspect, live, logs, properties, read, retention, standalone
 from dlog.cli.export import verb as export
-from ledger.command_line import Boundary, version_option
+from ledger.command_line import HELP_COLUMNS_MAX, Boundary, version_option
 
 app = typer.Typer(
     cls=Boundary,
@@ -22,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # rich help doubles the start-up time
     pretty_exceptions_enable=False,
+    context_settings={"max_content_width": HELP_COLUMNS_MAX},
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,15 @@ def test_a_sentence_has_no_control_characters(capsys: pytest.CaptureFixture[str]
 def test_the_version_is_that_of_the_package(program: str, app: typer.Typer) -> None:
     shown = CliRunner().invoke(app, ["--version"])
     assert (shown.exit_code, shown.output) == (0, f"{program} {version('dlog-bookkeeper')}\n")
+
+
+@pytest.mark.parametrize("program", ["dlog", "bookie_server"])
+def test_a_wide_terminal_shows_what_each_verb_does_in_full(program: str) -> None:
+    environment = {**os.environ, "COLUMNS": "140"}
+    shown = subprocess.run(
+        [sys.executable, "-m", program, "--help"], capture_output=True, check=True, text=True, env=environment
+    )
+    assert [line for line in shown.stdout.splitlines() if line.endswith("...") and "Usage" not in line] == []
 
 
 def with_value(app: typer.Typer, value: str, *kinds: str) -> Iterator[tuple[str, str]]:
