@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
 
@@ -33,6 +33,13 @@ class Opening(Coroutine[Any, Any, T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._opened.__aexit__(kind, error, trace)
+
+    if not TYPE_CHECKING:  # which finds the mistake by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"what is being opened has no {name!r} yet: write `await` before the call, or `async with`"
+            )
 
     # ---- as a coroutine, so that `asyncio.create_task` takes it
 

@@ -64,7 +64,6 @@ class Client(NotCopied):
     def __init__(self, thread: LoopThread, client: LogClient) -> None:
         self._thread = thread
         self._target = client
-        client.warns_unclosed = False  # this one does
         self._writers: set[Writer] = set()
         self._warned = False
         _open_clients.add(self)
@@ -371,9 +370,9 @@ def connect(
     """
     thread = LoopThread("dlog client")
     try:
-        return Client(
-            thread, thread.run_within(timeout_s, "connect", connect_async, uri, namespace, config=config)
-        )
+        client = thread.run_within(timeout_s, "connect", connect_async, uri, namespace, config=config)
+        client.warns_unclosed = False  # the blocking one does
+        return Client(thread, client)
     except BaseException:
         thread.close()
         raise

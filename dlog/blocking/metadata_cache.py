@@ -28,6 +28,9 @@ class MetadataCache(NotCopied):
         self._thread = thread
         self._target = cache
 
+    def __repr__(self) -> str:
+        return repr(self._target)
+
     # ---- reading
 
     @property

@@ -79,6 +79,9 @@ class MetadataCache:
         """Set for an instant by each new snapshot, and when there will be none."""
         self._updating: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return f"<MetadataCache of {self._store.uri}{' closed' if self._closed else ''}>"
+
     # ---- life
 
     async def start(self) -> None:

@@ -108,6 +108,7 @@ def _position(where: Where) -> Position:
         return AtTime(max(0, round(where.timestamp() * 1e6)))
     if isinstance(where, str) and where in (Place.EARLIEST, Place.LATEST):
         return Place(where)
+    require_type("a position", where, MessageId, str, datetime)
     found = position_of(where)
     return Place.EARLIEST if found == NO_MESSAGE else found
 

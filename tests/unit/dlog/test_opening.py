@@ -121,6 +121,14 @@ async def test_a_log_is_created_only_when_asked() -> None:
         await (await client.open_writer("orders")).close()
 
 
+async def test_a_forgotten_await_is_named() -> None:
+    async with scripted_log() as log, log.client() as client:
+        opening = client.open_writer("orders", create=True)
+        with pytest.raises(AttributeError, match="no 'append' yet: write `await`"):
+            opening.append(b"one")  # type: ignore[attr-defined]
+        await (await opening).close()
+
+
 @pytest.mark.parametrize(
     ("full", "sentence"),
     [

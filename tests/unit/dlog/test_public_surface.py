@@ -103,3 +103,6 @@ def test_objects_show_what_they_are() -> None:
         assert repr(reader) == f"<Reader default/orders at {last} closed>"
         writer.close()
         assert repr(writer) == "<Writer default/orders epoch 1 closed>"
+        with client.metadata_cache() as cache:
+            assert repr(cache) == f"<MetadataCache of {client.uri}>"
+        assert repr(cache) == f"<MetadataCache of {client.uri} closed>"

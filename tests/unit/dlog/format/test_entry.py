@@ -364,6 +364,8 @@ def test_text_must_be_encoded_by_its_owner() -> None:
         as_bin("text", "a payload")  # type: ignore[arg-type]
     assert as_bin(bytearray(b"a"), "a payload") == b"a"
     assert as_bin_column([memoryview(b"a"), None, b"b"], "a payload") == [b"a", None, b"b"]
+    with pytest.raises(ConfigurationError, match="got one bytes"):
+        as_bin_column(b"abc", "a payload")  # type: ignore[arg-type]
 
 
 def test_headers_are_pairs_of_bytes_and_not_too_many() -> None:

@@ -82,6 +82,8 @@ def test_ranges_are_checked() -> None:
         read_range(start="nonsense")
     with pytest.raises(ConfigurationError, match="use start='latest'"):
         read_range(after="latest")
+    with pytest.raises(ConfigurationError, match=r"a position must be .* datetime"):
+        read_range(start=0)  # type: ignore[arg-type]
     for name in ("start", "after", "until"):
         with pytest.raises(ConfigurationError, match="message id 3:-1:0 is out of range"):
             read_range(**{name: MessageId(3, -1, 0)})
