@@ -166,11 +166,19 @@ class AsyncStandalone:
         await self._find(index).start()
 
     def pause(self, index: int) -> None:
-        """Send SIGSTOP to `bookies[index]`: on return it has stopped, until `resume`. For failure tests."""
+        """Send SIGSTOP to `bookies[index]`: on return it has stopped, until `resume`. For failure tests.
+
+        Raises:
+            ConfigurationError: there is no such bookie.
+        """
         self._find(index).pause()
 
     def resume(self, index: int) -> None:
-        """Send SIGCONT to `bookies[index]`."""
+        """Send SIGCONT to `bookies[index]`.
+
+        Raises:
+            ConfigurationError: there is no such bookie.
+        """
         self._find(index).resume()
 
     async def wait(self) -> None:
@@ -325,6 +333,22 @@ class Standalone(NotCopied):
             StandaloneError: it did not start.
         """
         self._running().run(self._cluster.restart, index)
+
+    def pause(self, index: int) -> None:
+        """Send SIGSTOP to `bookies[index]`: on return it has stopped, until `resume`. For failure tests.
+
+        Raises:
+            ConfigurationError: there is no such bookie, or the cluster is not running.
+        """
+        self._running().call(lambda: self._cluster.pause(index))
+
+    def resume(self, index: int) -> None:
+        """Send SIGCONT to `bookies[index]`.
+
+        Raises:
+            ConfigurationError: there is no such bookie, or the cluster is not running.
+        """
+        self._running().call(lambda: self._cluster.resume(index))
 
     def wait(self) -> None:
         """Block until interrupted.

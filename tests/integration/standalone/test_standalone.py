@@ -39,8 +39,7 @@ def alive(process_id: int) -> bool:
         os.kill(process_id, 0)
     except ProcessLookupError:
         return False
-    state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
-    return state != "Z"
+    return _state(process_id) != "Z"
 
 
 def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
@@ -163,6 +162,21 @@ def test_a_killed_bookie_stays_dead_until_it_is_restarted(tmp_path: Path) -> Non
             cluster.restart(0)
         with pytest.raises(ConfigurationError, match="no bookie 7"):
             cluster.kill(7)
+
+
+def test_a_paused_bookie_stays_silent_until_it_is_resumed(tmp_path: Path) -> None:
+    with dlog.standalone(tmp_path / "data", bookies=1) as cluster:
+        process_id = cluster.bookies[0].process_id
+        cluster.pause(0)
+        assert _state(process_id) == "T"
+        cluster.resume(0)
+        wait_until(lambda: _state(process_id) != "T")
+        with pytest.raises(ConfigurationError):
+            cluster.pause(1)
+
+
+def _state(process_id: int | None) -> str:
+    return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_one_cluster_a_directory(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from dlog.blocking.reader import Reader
 from dlog.blocking.writer import Writer
 from dlog.cache.metadata_cache import MetadataCache as AsyncMetadataCache
 from dlog.client import LogClient
+from dlog.local.embedded import AsyncStandalone, Standalone
 from dlog.read.reader import Reader as AsyncReader
 from dlog.write.producer import LogProducer
 from dlog.write.writer import LogWriter
@@ -150,3 +151,12 @@ def test_every_method_is_documented_in_the_words_of_its_api(blocking: type) -> N
         text = inspect.getdoc(getattr(blocking, name))
         assert text, name
         assert not [word for word in ASYNCIO_WORDS if word in text], name
+
+
+def test_a_local_cluster_has_the_same_methods_and_facts() -> None:
+    """Without `timeout_s`: each call has limits of its own."""
+
+    def public(api: type) -> set[str]:
+        return {name for name in vars(api) if not name.startswith("_")}
+
+    assert public(Standalone) == public(AsyncStandalone)
