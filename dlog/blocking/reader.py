@@ -32,6 +32,7 @@ from dlog.read.batch import MessageBatch
 from dlog.read.fetcher import NotYetError
 from dlog.read.reader import Reader as AsyncReader
 from dlog.read.reader import require_poll_s
+from ledger.errors import UnavailableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -451,6 +452,14 @@ class Reader(NotCopied):
     def waits_for(self) -> str | None:
         """Why no message comes at the moment, as a sentence; None while there is something to return."""
         return self._thread.call(lambda: None if self._has_more else self._target.waits_for)
+
+    @property
+    def outage(self) -> UnavailableError | None:
+        """The latest error of bookies or the metadata store because of which no message comes, while it is tried again.
+
+        None while they respond.
+        """
+        return self._thread.call(lambda: None if self._has_more else self._target.outage)
 
     @property
     def _has_more(self) -> bool:

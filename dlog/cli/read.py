@@ -23,6 +23,7 @@ from dlog.cli.options import (
 )
 from dlog.cli.output import formatter, gap_sentence
 from dlog.cli.positions import bounds_of
+from dlog.cli.waiting import reporting_outages
 from ledger.command_line import interrupt_without_reader, say
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def read(
     first, behind = bounds_of(log, start, until, metadata, namespace, accept_loss=accept_loss)
     with (
         connect(metadata, namespace) as client,
-        client.reader(log, first, until=behind, cursor=cursor, on_data_loss=on_data_loss) as reader,
+        reporting_outages(
+            client.reader(log, first, until=behind, cursor=cursor, on_data_loss=on_data_loss)
+        ) as reader,
     ):
         _print(_limited(_messages(reader), limit), as_bytes)
         if cursor is not None:
@@ -92,7 +95,9 @@ def tail(
     try:
         with (
             connect(metadata, namespace) as client,
-            client.reader(log, start, last=last or None, until=until, on_data_loss=on_data_loss) as reader,
+            reporting_outages(
+                client.reader(log, start, last=last or None, until=until, on_data_loss=on_data_loss)
+            ) as reader,
         ):
             if follow:
                 interrupt_without_reader()

@@ -244,6 +244,19 @@ class Fetcher:
         return None if self._ready else self._waits_for
 
     @property
+    def outage(self) -> UnavailableError | None:
+        """The latest error of what fails at this position and is tried again; None once it has succeeded."""
+        if self._ready or self._machine.position != self._stuck_at:
+            return None
+        if isinstance(
+            self._step, WaitForEntries | WaitForLedger
+        ):  # nothing is wanted of what failed before it
+            found = self._outages.get(type(self._step))
+        else:
+            found = min(self._outages.values(), key=lambda outage: outage.since, default=None)
+        return None if found is None else found.error
+
+    @property
     def at_tail(self) -> bool:
         return not self._ready and self._machine.at_tail
 

@@ -140,7 +140,7 @@ class Reader:
         self._ended = False
         self._opening: _Opening | None = None
         """A task of its own, so that `close` can end it."""
-        self._opening_waits_for: str | None = None
+        self._opening_outage: UnavailableError | None = None
 
     def __repr__(self) -> str:
         return self.repr_at(self.position)
@@ -223,7 +223,7 @@ class Reader:
             except UnavailableError as error:
                 if loop.time() >= raise_at:
                     raise
-                self._opening_waits_for = str(error)
+                self._opening_outage = error
                 await asyncio.sleep(backoff.next_s())
         self._fetcher.start()
         # A program that leaves its loop early may just drop the reader: the background task must end then.
@@ -734,7 +734,19 @@ class Reader:
         """Why no message comes at the moment, as a sentence; None while there is something to return."""
         if self._put_back:
             return None
-        return self._opening_waits_for if self._fetcher is None else self._fetcher.waits_for
+        if self._fetcher is None:
+            return None if self._opening_outage is None else str(self._opening_outage)
+        return self._fetcher.waits_for
+
+    @property
+    def outage(self) -> UnavailableError | None:
+        """The latest error of bookies or the metadata store because of which no message comes, while it is tried again.
+
+        None while they respond.
+        """
+        if self._put_back:
+            return None
+        return self._opening_outage if self._fetcher is None else self._fetcher.outage
 
 
 def require_poll_s(timeout_s: object) -> None:

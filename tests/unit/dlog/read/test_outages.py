@@ -108,6 +108,30 @@ def test_bookies_that_hang_are_raised_and_then_tried_anew() -> None:
     play(scene)
 
 
+def test_a_tail_shows_an_outage_as_long_as_it_lasts() -> None:
+    async def scene(cluster: SimulatedCluster, client: LogClient) -> None:
+        async with await cluster.client() as other, client.open_writer(LOG) as writer:
+            await writer.append(b"four")
+            reader = other.reader(LOG)
+            for _ in range(4):
+                await anext(reader)
+            following = asyncio.create_task(anext(reader))
+            await asyncio.sleep(LIMIT_S)
+            assert reader.outage is None and reader.at_tail
+            for number in range(3):
+                cluster.kill_bookie(number)
+            await asyncio.sleep(LIMIT_S)
+            assert isinstance(reader.outage, ReadError)
+            for number in range(3):
+                await cluster.restart_bookie(number)
+            await writer.append(b"five")
+            assert (await following).payload == b"five"
+            assert reader.outage is None
+            await reader.close()
+
+    play(scene)
+
+
 def test_opening_waits_for_bookies_that_restart_and_raises_after_the_limit() -> None:
     """For a range whose end is on bookies, of which too few respond."""
 
@@ -124,9 +148,11 @@ def test_opening_waits_for_bookies_that_restart_and_raises_after_the_limit() -> 
             async with asyncio.TaskGroup() as tasks:
                 opening = tasks.create_task(waiting.open())
                 await asyncio.sleep(LIMIT_S / 2)
-                assert waiting.waits_for is not None and not opening.done()
+                assert isinstance(waiting.outage, ReadError) and not opening.done()
+                assert waiting.waits_for == str(waiting.outage)
                 for number in (0, 1):
                     await cluster.restart_bookie(number)
             assert [message.payload async for message in waiting] == [*PAYLOADS, b"four"]
+            assert waiting.outage is None
 
     play(scene)
