@@ -13,6 +13,7 @@ from dlog.cli.export.progress import progress
 from dlog.cli.options import From, LogName, Loss, Metadata, Namespace, OnDataLoss, Until, connect
 from dlog.cli.output import gap_sentence
 from dlog.cli.positions import bounds_of
+from dlog.cli.waiting import reporting_outages
 from ledger.command_line import say
 from ledger.errors import LogStoreError
 
@@ -53,7 +54,7 @@ def export(
     count, target, gaps = 0, Output(file, force), _Gaps()
     with (
         connect(metadata, namespace) as client,
-        client.reader(log, start=first, until=behind, on_data_loss=on_data_loss) as reader,
+        reporting_outages(client.reader(log, start=first, until=behind, on_data_loss=on_data_loss)) as reader,
     ):
         source = Source(log, reader, gaps.report if accept_loss else None)
         try:
