@@ -248,9 +248,8 @@ class Fetcher:
         """The latest error of what fails at this position and is tried again; None once it has succeeded."""
         if self._ready or self._machine.position != self._stuck_at:
             return None
-        if isinstance(
-            self._step, WaitForEntries | WaitForLedger
-        ):  # nothing is wanted of what failed before it
+        # At the tail nothing is wanted of what failed before the wait.
+        if isinstance(self._step, WaitForEntries | WaitForLedger):
             found = self._outages.get(type(self._step))
         else:
             found = min(self._outages.values(), key=lambda outage: outage.since, default=None)

@@ -212,10 +212,8 @@ class Reader:
         """Tries again, as fetching does, until it has failed for `unavailable_timeout_s`."""
         self._ledgers.check_loop()
         loop = asyncio.get_running_loop()
-        backoff, raise_at = (
-            Backoff(self._ledgers.environment),
-            loop.time() + self._config.unavailable_timeout_s,
-        )
+        raise_at = loop.time() + self._config.unavailable_timeout_s
+        backoff = Backoff(self._ledgers.environment)
         while True:
             try:
                 self._fetcher = await self._new_fetcher()
