@@ -17,7 +17,7 @@ from tests.helpers.evidence.fault_kinds import FAULTS
 from tests.helpers.evidence.machine import commit as current_commit
 from tests.helpers.evidence.measurement import Measurement
 from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
-from tests.helpers.evidence.results import COUNTED, OldFailure, Results, Run, ranges
+from tests.helpers.evidence.results import COUNTED, EarlierCode, OldFailure, Results, Run, ranges
 from tests.helpers.evidence.rotation import Job
 from tests.helpers.evidence.running import run_one
 from tests.helpers.evidence.sources import PACKAGES, ROOTS, files_of, fingerprint, fingerprint_of, tree_of
@@ -95,6 +95,8 @@ def test_a_seed_that_failed_counts_until_the_code_changes(
     assert "| runs that lost an acknowledged message | 0 | 0 | 0 |" in text
     assert "FAILS" not in text
     assert "- 3 (chaos), commit `" in text
+    assert "Runs of earlier code" in text
+    assert "| all |  | 9 | 0.0 | 18 | 1 |" in text
 
 
 def page_with(results: Results, **fields: Any) -> str:
@@ -134,7 +136,10 @@ def test_a_table_has_its_commit_and_its_sums() -> None:
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:
-    results = Results(old_failures=[OldFailure("chaos", 3, "aaa", "c1_x: gone")])
+    results = Results(
+        old_failures=[OldFailure("chaos", 3, "aaa", "c1_x: gone")],
+        earlier=[EarlierCode("aaa", "2026-01-01", runs=9, failed=1, simulated_s=1.5, acked=40)],
+    )
     results.part("f", "aaa", "beyond", "m", "2026-01-01").add(
         run_of(10, "c18: wrong", profile="beyond"), "2026-01-01"
     )

@@ -8,7 +8,7 @@ from statistics import median
 
 from tests.helpers.evidence.fault_kinds import FAULTS, unnamed
 from tests.helpers.evidence.measurement import Measurement, Rows
-from tests.helpers.evidence.results import OldFailure, Part, Results
+from tests.helpers.evidence.results import EarlierCode, OldFailure, Part, Results
 from tests.helpers.evidence.rotation import STEPS, runs_of_seeds
 
 INTRODUCTION = """# How reliable it is
@@ -130,8 +130,19 @@ class Page:
             "faults and a small workload, `beyond` adds damage outside the guarantees; `calm` has no faults.",
             "",
         ]
-        if not self.results.parts:
-            return "\n".join([*text, "None was run on this code."])
+        text += self._seeds_of_this_code() if self.results.parts else ["None was run on this code.", ""]
+        if self.results.old_failures:
+            text += [
+                "Seeds that failed on older code:",
+                "",
+                *map(_old_failure, self.results.old_failures),
+                "",
+            ]
+        if self.results.earlier:
+            text += [_earlier(self.results.earlier), ""]
+        return "\n".join(text)
+
+    def _seeds_of_this_code(self) -> list[str]:
         profiles = [profile for profile in STEPS if self.results.done(profile)]
         counts = [self.results.counts(profile) for profile in profiles]
         rows = [
@@ -149,18 +160,11 @@ class Page:
             ),
         ]
         head = ("commit", "profile", "seeds", "runs", "from", "to", "machine")
-        text += [self.states["seeds"], "", _table(("", *profiles), rows), ""]
+        text = [self.states["seeds"], "", _table(("", *profiles), rows), ""]
         text += [_table(head, map(_part, self.results.parts)), ""]
         for profile, seed, found in self.results.failed():
             text += [f"Seed {seed} ({profile}) FAILS: {' '.join(found[0].split())}", ""]
-        if self.results.old_failures:
-            text += [
-                "Seeds that failed on older code:",
-                "",
-                *map(_old_failure, self.results.old_failures),
-                "",
-            ]
-        return "\n".join(text)
+        return text
 
     def _failures(self, profile: str) -> int:
         return sum(failed == profile for failed, _, _ in self.results.failed())
@@ -258,6 +262,31 @@ def _part(part: Part) -> tuple[object, ...]:
 
 def _old_failure(failure: OldFailure) -> str:
     return f"- {failure.seed} ({failure.profile}), commit `{failure.commit}`: {' '.join(failure.finding.split())}"
+
+
+def _earlier(codes: Sequence[EarlierCode]) -> str:
+    head = ("last commit", "until", "runs", "simulated hours", "acknowledged", "runs that failed")
+    rows = [
+        (
+            f"`{code.commit}`",
+            code.last_day,
+            code.runs,
+            round(code.simulated_s / 3600, 1),
+            code.acked,
+            code.failed,
+        )
+        for code in codes
+    ]
+    hours = round(sum(code.simulated_s for code in codes) / 3600, 1)
+    total = (
+        sum(code.runs for code in codes),
+        hours,
+        sum(code.acked for code in codes),
+        sum(code.failed for code in codes),
+    )
+    return (
+        f"Runs of earlier code, as far as they were recorded:\n\n{_table(head, [*rows, ('all', '', *total)])}"
+    )
 
 
 def _runs_needed(bug: PlantedBug) -> str:

@@ -1,7 +1,7 @@
 """What the runs found, as it stands in results.json, each with the commit and the fingerprint of what it exercised.
 
 So a long run can be interrupted, continued and split over days. What belongs to other code than the current one is
-dropped when the same is run again: totals are over one fingerprint only.
+dropped when the same is run again: totals are over one fingerprint only. Of seeds a line for each such code is kept.
 """
 
 from __future__ import annotations
@@ -84,6 +84,30 @@ class OldFailure:
     finding: str
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierCode:
+    """What was run of seeds on code that has changed since."""
+
+    commit: str
+    last_day: str
+    runs: int
+    failed: int
+    simulated_s: float
+    acked: int
+
+    @classmethod
+    def of(cls, parts: list[Part]) -> EarlierCode:
+        """Of all parts with one fingerprint."""
+        return cls(
+            commit=parts[-1].commit,
+            last_day=max(part.last_day for part in parts),
+            runs=sum(part.runs for part in parts),
+            failed=sum(len(part.failed) for part in parts),
+            simulated_s=sum(part.counts["simulated_s"] for part in parts),
+            acked=int(sum(part.counts["acked"] for part in parts)),
+        )
+
+
 @dataclass(slots=True)
 class Results:
     """All of it. Parts are of one fingerprint."""
@@ -92,6 +116,7 @@ class Results:
     measured: dict[str, Measurement] = field(default_factory=dict)
     """Of everything else that `make evidence` runs, by name."""
     old_failures: list[OldFailure] = field(default_factory=list)
+    earlier: list[EarlierCode] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: Path = PATH) -> Results:
@@ -102,6 +127,7 @@ class Results:
             [_part(each) for each in found["parts"]],
             {name: Measurement(**each) for name, each in found["measured"].items()},
             [OldFailure(**each) for each in found["old_failures"]],
+            [EarlierCode(**each) for each in found["earlier"]],
         )
 
     def save(self, path: Path = PATH) -> None:
@@ -110,19 +136,23 @@ class Results:
             "parts": [asdict(each) for each in self.parts],
             "measured": {name: asdict(each) for name, each in self.measured.items()},
             "old_failures": [asdict(each) for each in self.old_failures],
+            "earlier": [asdict(each) for each in self.earlier],
         }
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(fields, indent=1) + "\n", "utf-8")
         temporary.replace(path)
 
     def drop_other_code(self, fingerprint: str) -> None:
-        """Drop seeds that were run on other code; those that failed are remembered as such."""
+        """Drop seeds that were run on other code; those that failed are remembered as such, and how many there were."""
+        dropped: dict[str, list[Part]] = {}
         for part in self.parts:
             if part.fingerprint != fingerprint:
+                dropped.setdefault(part.fingerprint, []).append(part)
                 self.old_failures += [
                     OldFailure(part.profile, int(seed), part.commit, found[0])
                     for seed, found in part.failed.items()
                 ]
+        self.earlier += map(EarlierCode.of, dropped.values())
         self.parts = [part for part in self.parts if part.fingerprint == fingerprint]
 
     def part(self, fingerprint: str, commit: str, profile: str, machine: str, day: str) -> Part:
