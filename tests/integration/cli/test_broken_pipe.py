@@ -45,6 +45,11 @@ class Place:
     first: str
     """The id of the first message of `pipes`."""
 
+    @property
+    def ledger(self) -> str:
+        """That of this message: other tests of the cluster delete ledgers."""
+        return self.first.partition(":")[0]
+
     def unused_uri(self) -> str:
         """Of a cluster without bookies, which may be removed."""
         uri = f"sqlite:///{self.scratch / 'unused.db'}"
@@ -132,8 +137,8 @@ CASES: dict[tuple[str, str], list[Callable[[Place], list[str]]]] = {
         lambda place: ["--meta", "--metadata", place.uri, "-o", "json"],
     ],
     ("bookie", "read-ledger"): [
-        lambda place: ["1", "--metadata", place.uri],
-        lambda place: ["1", "--metadata", place.uri, "-o", "json"],
+        lambda place: [place.ledger, "--metadata", place.uri],
+        lambda place: [place.ledger, "--metadata", place.uri, "-o", "json"],
         lambda place: ["1", "--data", str(place.stopped)],
     ],
     ("bookie", "space"): [
