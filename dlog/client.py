@@ -120,7 +120,8 @@ class LogClient:
 
     Every method that reads or changes metadata raises MetadataUnavailableError if the metadata store cannot be
     reached (the change was not made), and MetadataOutcomeUnknownError if the answer to a change was lost (it may have
-    been made). Every method that takes the name of a log raises InvalidNameError if that is not a valid name.
+    been made). Every method that takes the name of a log raises InvalidNameError if that is not a valid name, and every
+    one but `close` ConfigurationError once the client is closed.
     """
 
     _started = False
@@ -164,6 +165,7 @@ class LogClient:
         self._read_ahead = ReadAheadBudget(self.config.read_ahead_bytes_max)
         # A simulated process that is killed closes nothing.
         self.warns_unclosed = isinstance(self._environment, SystemEnvironment)
+        """The blocking client, which drives this one, warns in its place."""
         self._releasing: asyncio.Future[None] | None = None
         _check_codec(self.config)
 

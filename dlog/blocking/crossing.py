@@ -190,9 +190,9 @@ class Crossing:
 
     async def _cross_all(self) -> None:
         """One call after the other, so that order holds where one waits for capacity."""
+        runs = 0
         try:
             while True:
-                runs = 0
                 while self._calls:
                     await self._cross_run()
                     runs += 1

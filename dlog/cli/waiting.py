@@ -34,12 +34,9 @@ def reporting_outages(reader: Reader) -> Iterator[Reader]:
 def _watch(reader: Reader, ended: Event) -> None:
     looks = 0
     while not ended.wait(_LOOK_S):
-        outage = reader.outage
-        if outage is not None:
-            looks += 1
-            if looks == _LOOKS:
-                say("dlog", f"waiting: {outage}")
-        else:
-            if looks >= _LOOKS:
-                say("dlog", "reading goes on")
-            looks = 0
+        outage, before = reader.outage, looks
+        looks = 0 if outage is None else before + 1
+        if looks == _LOOKS:
+            say("dlog", f"waiting: {outage}")
+        elif before >= _LOOKS and not looks:
+            say("dlog", "reading goes on")

@@ -123,10 +123,13 @@ def as_bin(value: Buffer | None, what: str) -> bytes | None:
 
 def as_bin_column(values: Iterable[Buffer | None], what: str) -> list[bytes | None]:
     """The same for a whole column, without a Python step per value when all is bytes already."""
-    require_type(f"{what.removeprefix('a ')}s", values, Iterable)
+    column_name = f"{what.removeprefix('a ')}s"
+    require_type(column_name, values, Iterable)
     if isinstance(values, str | bytes | bytearray | memoryview):
-        wanted, given = f"{what.removeprefix('a ')}s", type(values).__name__
-        raise ConfigurationError(f"{wanted} must be a list with an element for each message, got one {given}")
+        given = type(values).__name__
+        raise ConfigurationError(
+            f"{column_name} must be a list with an element for each message, got one {given}"
+        )
     column = list(values)
     if set(map(type, column)) <= _OPTIONAL_BIN:
         return column  # type: ignore[return-value]  # just checked

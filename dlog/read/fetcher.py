@@ -231,6 +231,9 @@ class Fetcher:
         is_at_tail = isinstance(self._step, WaitForEntries | WaitForLedger)
         if waits or is_at_tail or self._machine.position != self._stuck_at:
             return None
+        return self._oldest_outage()
+
+    def _oldest_outage(self) -> _Outage | None:
         return min(self._outages.values(), key=lambda outage: outage.since, default=None)
 
     @property
@@ -252,7 +255,7 @@ class Fetcher:
         if isinstance(self._step, WaitForEntries | WaitForLedger):
             found = self._outages.get(type(self._step))
         else:
-            found = min(self._outages.values(), key=lambda outage: outage.since, default=None)
+            found = self._oldest_outage()
         return None if found is None else found.error
 
     @property

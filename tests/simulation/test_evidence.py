@@ -137,7 +137,7 @@ def test_a_table_has_its_commit_and_its_sums() -> None:
 
 def test_results_survive_their_file(tmp_path: Path) -> None:
     results = Results(
-        old_failures=[OldFailure("chaos", 3, "aaa", "c1_x: gone")],
+        old_failures=[OldFailure("chaos", 3, "aaa", "c1_x: lost")],
         earlier=[EarlierCode("aaa", "2026-01-01", runs=9, failed=1, simulated_s=1.5, acked=40)],
     )
     results.part("f", "aaa", "beyond", "m", "2026-01-01").add(

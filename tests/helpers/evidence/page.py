@@ -266,26 +266,19 @@ def _old_failure(failure: OldFailure) -> str:
 
 def _earlier(codes: Sequence[EarlierCode]) -> str:
     head = ("last commit", "until", "runs", "simulated hours", "acknowledged", "runs that failed")
-    rows = [
-        (
-            f"`{code.commit}`",
-            code.last_day,
-            code.runs,
-            round(code.simulated_s / 3600, 1),
-            code.acked,
-            code.failed,
-        )
-        for code in codes
-    ]
-    hours = round(sum(code.simulated_s for code in codes) / 3600, 1)
-    total = (
+    rows = [_sums(f"`{code.commit}`", code.last_day, [code]) for code in codes]
+    table = _table(head, [*rows, _sums("all", "", codes)])
+    return f"Runs of earlier code, as far as they were recorded:\n\n{table}"
+
+
+def _sums(commit: str, until: str, codes: Sequence[EarlierCode]) -> tuple[str | int | float, ...]:
+    return (
+        commit,
+        until,
         sum(code.runs for code in codes),
-        hours,
+        round(sum(code.simulated_s for code in codes) / 3600, 1),
         sum(code.acked for code in codes),
         sum(code.failed for code in codes),
-    )
-    return (
-        f"Runs of earlier code, as far as they were recorded:\n\n{_table(head, [*rows, ('all', '', *total)])}"
     )
 
 
