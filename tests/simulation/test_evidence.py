@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.evidence import __main__ as evidence
 from tests.helpers.evidence import campaigns, tables
-from tests.helpers.evidence.fault_kinds import FAULTS
+from tests.helpers.evidence.fault_kinds import FAULTS, unnamed
 from tests.helpers.evidence.machine import commit as current_commit
 from tests.helpers.evidence.measurement import Measurement
 from tests.helpers.evidence.page import SECTIONS, Page, PlantedBug
@@ -180,6 +180,15 @@ def test_every_fault_that_chaos_knows_is_on_the_page() -> None:
         "leave_bookie": "leave",
     }
     assert {other_names.get(kind, kind) for kind in (*WITHIN, *BEYOND)} <= named
+
+
+def test_every_fault_that_the_simulator_counts_is_on_the_page() -> None:
+    counts = re.compile(r'(?:faults\.note\(|\.strikes\(|trace\.note\(\s*"fault\.(?=\w))\s*"?([a-z_]+)"')
+    counted = {
+        kind for path in (ROOT / "dlog/testing").rglob("*.py") for kind in counts.findall(path.read_text())
+    }
+    assert len(counted) > 30
+    assert unnamed(dict.fromkeys(counted, 1)) == set()
 
 
 def test_stories_are_counted_and_a_failed_one_fails_the_command(

@@ -35,6 +35,8 @@ FAULTS: dict[str, dict[str, str]] = {
         "lost_file": "a file was missing (of a minority of copies, or beyond the contract)",
         "index_damage": "records of the index, or all of it, could not be read (as before)",
         "nearly_full": "a disk was so full that its bookie became read-only",
+        "directory_full": "a ledger directory, or the entry logs of one, was full for up to 8 s",
+        "lost_directory": "a bookie was killed and started again without a ledger directory (as before)",
     },
     "metadata": {
         "metadata_unavailable": "a request was certainly not made",
@@ -46,6 +48,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "watch_late": "a watch was called seconds late",
         "watch_lost": "a watch was called only after the connection was made anew",
         "watch_spurious": "a watch was called without a change",
+        "lost_value": "a value was removed or damaged, for a while, after all else was checked",
     },
     "production code": {
         "cancel": "a call of a program was cancelled",
