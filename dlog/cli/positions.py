@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from dlog.cli.options import administer
+from dlog.cli.waiting import until_available
 from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -104,16 +105,25 @@ def bounds_of(
     """Both positions; the cluster is asked only for times and ids. `accept_loss`: as of `Places`.
 
     Raises:
-        ConfigurationError: one has no known form, the start is above the tail, or the end is before the start.
+        ConfigurationError: one has no known form, or the end is before the start.
+        The errors of `range_of`; UnavailableError once that has failed for as long as a reader waits.
     """
     from dlog.model import MessageId
+    from dlog.read.config import ReaderConfig
     from dlog.read.range import AtTime
 
     now_us = time.time_ns() // 1000
     wanted = position_of(start, now_us, AtTime), position_of(until, now_us, AtTime)
     check_times(start, until, now_us)
     if isinstance(wanted[0], AtTime | MessageId) or isinstance(wanted[1], AtTime | MessageId):
-        found = administer(metadata, namespace, lambda client: range_of(client, log, *wanted, accept_loss))
+        timeout_s = ReaderConfig().unavailable_timeout_s  # as long as the reader that takes them
+
+        async def find(client: LogClient) -> tuple[Position, Position]:
+            return await until_available(
+                lambda: range_of(client, log, *wanted, accept_loss), client.ledgers.environment, timeout_s
+            )
+
+        found = administer(metadata, namespace, find)
     else:
         found = wanted[0], wanted[1]
     check_order(*found, start, until)

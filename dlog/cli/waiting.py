@@ -1,16 +1,20 @@
-"""Reports on stderr why a reader returns no message: one that waits for bookies must not look like an idle log."""
+"""Reports on stderr why a command prints no message: one that waits for bookies must not look like an idle log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ledger.command_line import say
+from ledger.errors import UnavailableError
 
 if TYPE_CHECKING:
     from dlog.blocking.reader import Reader
+    from ledger.environment import Environment
+
+T = TypeVar("T")
 
 _LOOK_S = 1.0
 _LOOKS = 3
@@ -37,6 +41,42 @@ def _watch(reader: Reader, ended: Event) -> None:
         outage, before = reader.outage, looks
         looks = 0 if outage is None else before + 1
         if looks == _LOOKS:
-            say("dlog", f"waiting: {outage}")
+            _say_waiting(outage)
         elif before >= _LOOKS and not looks:
-            say("dlog", "reading goes on")
+            _say_it_goes_on()
+
+
+async def until_available(find: Callable[[], Awaitable[T]], environment: Environment, timeout_s: float) -> T:
+    """What `find` returns, which is called again while bookies or the metadata store do not respond.
+
+    Raises:
+        UnavailableError: of the first call that ended after `timeout_s`.
+    """
+    import asyncio
+
+    from dlog.backoff import Backoff
+
+    now, backoff, is_reported = asyncio.get_running_loop().time, Backoff(environment), False
+    began = now()
+    while True:
+        try:
+            found = await find()
+            break
+        except UnavailableError as error:
+            if now() >= began + timeout_s:
+                raise
+            if not is_reported and now() >= began + _LOOKS * _LOOK_S:
+                is_reported = True
+                _say_waiting(error)
+        await asyncio.sleep(backoff.next_s())
+    if is_reported:
+        _say_it_goes_on()
+    return found
+
+
+def _say_waiting(outage: UnavailableError | None) -> None:
+    say("dlog", f"waiting: {outage}")
+
+
+def _say_it_goes_on() -> None:
+    say("dlog", "reading goes on")
