@@ -26,7 +26,7 @@ from spark_connector.read.log_partition import LogPartition, read_log_partition
 from spark_connector.read.planning import plan_read
 from spark_connector.read.schema import read_schema
 from tests.helpers.planned_stream import PlannedStream
-from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.processes.cluster import Cluster, forked_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -84,7 +84,7 @@ def test_a_bookie_that_dies_during_a_read_costs_no_row(filled: Standalone) -> No
 @pytest.mark.parametrize("fault", ["kill", "pause"])
 async def test_a_read_without_enough_bookies_ends_in_time(tmp_path: Path, fault: str) -> None:
     """All of them die, or hang, when the first row has been returned."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         await fill(cluster.uri)
         batches = batches_of(options_of(cluster.uri))
         await asyncio.to_thread(next, batches)
@@ -95,7 +95,7 @@ async def test_a_read_without_enough_bookies_ends_in_time(tmp_path: Path, fault:
 @pytest.mark.parametrize("fault", ["kill", "pause"])
 async def test_planning_without_bookies_ends_in_time(tmp_path: Path, fault: str) -> None:
     """The log's last ledger is open, so only its bookies know where it ends. A batch, and a stream."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         await fill(cluster.uri, seal=False)
         stream = await asyncio.to_thread(opened, cluster.uri)
         with struck(cluster, fault):
@@ -153,7 +153,7 @@ async def test_damaged_copies_are_passed_over_and_never_returned(tmp_path: Path)
 
     Bookies find the damage themselves, and an error of a disk may pass.
     """
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         await fill(cluster.uri)
         for number in (0, 1):
             await damage(cluster, number)
@@ -179,7 +179,7 @@ async def damage(cluster: Cluster, number: int) -> None:
 @pytest.mark.parametrize("is_counted", [True, False])
 async def test_an_entry_that_is_no_entry_of_a_log_is_reported(tmp_path: Path, is_counted: bool) -> None:
     """Its digest is right. Planning finds it if it has to count, otherwise a task does."""
-    async with running_cluster(tmp_path, bookies=1) as cluster:
+    async with forked_cluster(tmp_path, bookies=1) as cluster:
         async with connect(cluster.uri) as client:
             await list_foreign_ledger(client, 3 if is_counted else -1)
         with pytest.raises(

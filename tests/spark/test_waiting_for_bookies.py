@@ -15,7 +15,7 @@ from spark_connector.options.sink_options import SinkOptions, parse_sink_options
 from spark_connector.sink import driver
 from spark_connector.sink.task import append_rows, stage_rows
 from tests.helpers.log.scripted_log import payloads
-from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.processes.cluster import Cluster, forked_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -44,7 +44,7 @@ async def during_a_restart(cluster: Cluster, work: Callable[[], Any]) -> Any:
 
 
 async def test_a_batch_begins_once_the_ledger_of_the_last_writer_can_be_recovered(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, await connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, await connect(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         await writer.append(b"before")
         writer.abort()
@@ -53,7 +53,7 @@ async def test_a_batch_begins_once_the_ledger_of_the_last_writer_can_be_recovere
 
 
 async def test_a_task_writes_once_there_are_bookies_for_its_ledger(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, await connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, await connect(cluster.uri) as client:
         await client.create("orders")
         options = options_of(cluster)
         epoch = await driver.begin(options)
@@ -64,7 +64,7 @@ async def test_a_task_writes_once_there_are_bookies_for_its_ledger(tmp_path: Pat
 
 
 async def test_so_does_an_ordinary_writer(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, await connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, await connect(cluster.uri) as client:
         await client.create("orders")
         options = options_of(cluster, exactlyOnce="false")
         await during_a_restart(cluster, lambda: append_rows(rows(), options, 0))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bookie_server.net.port import VARIABLE
+from tests.helpers.processes.forking import Forked
 from tests.helpers.processes.ports import free_ports, range_text
 from tests.helpers.repository import ROOT
 
@@ -23,19 +24,17 @@ READY = re.compile(r"bookie (\S+):(\d+) is ready")
 PATIENCE_S = 30.0
 SMALL_FILES: dict[str, object] = {"journal_segment_bytes": 8 << 20, "reserve_bytes": 1 << 20}
 """A hundred bookies in one test run should not preallocate gigabytes."""
+_PIPES: dict[str, Any] = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def run_bookie(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one `bookie` command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "bookie_server", *arguments],
-        cwd=ROOT,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    with Forked("bookie_server", *arguments, **_PIPES, stdin=subprocess.PIPE) as process:
+        try:
+            out, errors = process.communicate(stdin, timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
 class BookieProcess:
@@ -66,20 +65,20 @@ class BookieProcess:
 
     def start(self) -> None:
         """Start it and wait until it serves; the output is the failure if it does not."""
-        command = [sys.executable, "-m", "bookie_server", "start", "--metadata", self.metadata]
-        command += ["--data", str(self.data), "--port", "0", "--config", str(self._write_settings())]
-        command += self.options
+        arguments = ["start", "--metadata", self.metadata, "--data", str(self.data)]
+        arguments += ["--port", "0", "--config", str(self._write_settings()), *self.options]
         # What it chooses from at its first start: one port, which no other server is given while this one is down.
         port = self.port or free_ports(1)[0]
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, VARIABLE: range_text(range(port, port + 1))},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=self._limit_descriptors if self.descriptors else None,
-        )
+        environment = {**os.environ, VARIABLE: range_text(range(port, port + 1))}
+        if self.descriptors is None:
+            self._process = Forked("bookie_server", *arguments, env=environment, **_PIPES)
+        else:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bookie_server", *arguments],
+                env=environment,
+                preexec_fn=self._limit_descriptors,
+                **_PIPES,
+            )
         line = self._first_line()
         found = READY.fullmatch(line.strip())
         assert found, f"the bookie said {line!r} and {self._end_of_output()!r}"

@@ -1,4 +1,4 @@
-"""A cluster of real bookie processes, for the length of a benchmark: on a SQLite file, or on the given store."""
+"""A cluster of real bookie processes, for a test or a benchmark: on a SQLite file, or on the given store."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import tempfile
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ledger.metadata.drivers import open_store
-from tests.helpers.processes.python import Child, start_python
+from tests.helpers.processes.python import Child, start_forked, start_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,38 +23,58 @@ class Cluster:
     uri: str
     directory: Path
     bookies: list[Child]
+    forked: bool
 
     def bookie_directory(self, number: int) -> Path:
         return self.directory / f"bookie-{number}"
 
     async def restart(self, number: int, *, extra: Sequence[str] = ()) -> None:
         """Start bookie `number` again, after it was stopped or killed."""
-        self.bookies[number] = await _start_bookie(self.uri, self.bookie_directory(number), extra)
+        self.bookies[number] = await self.start_bookie(number, extra)
 
     async def add_bookie(self, *, extra: Sequence[str] = ()) -> int:
         """Start another bookie on empty directories; its number."""
         number = len(self.bookies)
-        self.bookies.append(await _start_bookie(self.uri, self.bookie_directory(number), extra))
+        self.bookies.append(await self.start_bookie(number, extra))
         return number
+
+    async def start_bookie(self, number: int, extra: Sequence[str]) -> Child:
+        """Start it on the directories of bookie `number`; that it is one of `bookies` is up to the caller."""
+        arguments = [
+            "start",
+            "--metadata",
+            self.uri,
+            "--data",
+            str(self.bookie_directory(number)),
+            "--port",
+            "0",
+        ]
+        if self.forked:
+            return await start_forked("bookie_server", *arguments, *extra)
+        return await start_python(["-m", "bookie_server", *arguments, *extra])
 
 
 @asynccontextmanager
 async def running_cluster(
-    directory: Path, *, bookies: int = 3, extra: Sequence[str] = (), metadata: str | None = None
+    directory: Path,
+    *,
+    bookies: int = 3,
+    extra: Sequence[str] = (),
+    metadata: str | None = None,
+    forked: bool = False,
 ) -> AsyncIterator[Cluster]:
     """Initialise a cluster in a fresh directory below `directory` and run its bookies; remove all at the end.
 
     `extra` goes to every `bookie start`. `metadata`: an address without a cluster; the default is a SQLite file.
+    `forked`: they start more quickly, and their memory includes what other commands import: not for what is measured.
     """
     home = Path(tempfile.mkdtemp(prefix="cluster-", dir=directory))
     uri = metadata or f"sqlite:///{home / 'meta.db'}"
     started: list[Child] = []
     try:
         await _initialise(uri)
-        cluster = Cluster(uri, home, started)
-        await _start_all(
-            [_start_bookie(uri, cluster.bookie_directory(n), extra) for n in range(bookies)], started
-        )
+        cluster = Cluster(uri, home, started, forked)
+        await _start_all([cluster.start_bookie(number, extra) for number in range(bookies)], started)
         yield cluster
     finally:
         await asyncio.gather(*(child.stop() for child in started))
@@ -77,6 +98,5 @@ async def _start_all(starting: Sequence[Coroutine[Any, Any, Child]], started: li
             raise result
 
 
-async def _start_bookie(uri: str, data: Path, extra: Sequence[str]) -> Child:
-    arguments = ["-m", "bookie_server", "start", "--metadata", uri, "--data", str(data), "--port", "0"]
-    return await start_python([*arguments, *extra])
+forked_cluster = partial(running_cluster, forked=True)
+"""The cluster of a test: its bookies are forked from a process that has imported what they import."""

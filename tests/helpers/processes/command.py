@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest.mock import patch
 
 from dlog.cli.main import app
+from tests.helpers.processes.forking import Forked
 from tests.helpers.repository import ROOT
 
 
@@ -48,8 +48,9 @@ class Command:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start it with pipes on all three streams."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "dlog.cli.main", *arguments],
+        return Forked(
+            "dlog.cli.main",
+            *arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -79,11 +80,16 @@ class Command:
 
 def bookie(*arguments: str, timeout_s: float = 60, uri: str = "") -> Result:
     """`bookie`, for what must end by itself."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bookie_server", *arguments],
-        capture_output=True,
-        timeout=timeout_s,
+    with Forked(
+        "bookie_server",
+        *arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=Command(uri).environment(),
-        check=False,
-    )
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        finally:
+            process.kill()
+    return Result(process.returncode, out.decode(), err.decode())

@@ -9,12 +9,15 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from dlog.local.signalling import pause_process
+from tests.helpers.processes.forking import ForkedForLoop
 from tests.helpers.repository import ROOT
 
 _LINES_KEPT = 20
 _READY = re.compile(r"(\S+):(\d+) is ready")
+_Process: TypeAlias = asyncio.subprocess.Process | ForkedForLoop
 
 
 class ChildFailedError(Exception):
@@ -24,9 +27,7 @@ class ChildFailedError(Exception):
 class Child:
     """One running process that has announced its address. What it prints is read, the last lines kept."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, host: str, port: int, printed: deque[str]
-    ) -> None:
+    def __init__(self, process: _Process, host: str, port: int, printed: deque[str]) -> None:
         self._process = process
         self._printed = printed
         # Somebody must go on reading, or a chatty child would block on a full pipe.
@@ -89,6 +90,17 @@ async def start_python(arguments: Sequence[str], *, timeout_s: float = 30.0) -> 
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
+    return await _ready_child(process, arguments, timeout_s)
+
+
+async def start_forked(module: str, *arguments: str, timeout_s: float = 30.0) -> Child:
+    """The same for `python -m MODULE ARGUMENTS`, forked from a process that has imported it."""
+    process = ForkedForLoop(module, *arguments, cwd=ROOT)
+    await process.listen()
+    return await _ready_child(process, ["-m", module, *arguments], timeout_s)
+
+
+async def _ready_child(process: _Process, arguments: Sequence[str], timeout_s: float) -> Child:
     printed: deque[str] = deque(maxlen=_LINES_KEPT)
     try:
         async with asyncio.timeout(timeout_s):
@@ -101,7 +113,7 @@ async def start_python(arguments: Sequence[str], *, timeout_s: float = 30.0) -> 
 
 
 async def _wait_until_ready(
-    process: asyncio.subprocess.Process, arguments: Sequence[str], printed: deque[str]
+    process: _Process, arguments: Sequence[str], printed: deque[str]
 ) -> tuple[str, int]:
     assert process.stdout is not None
     async for raw in process.stdout:
@@ -114,12 +126,12 @@ async def _wait_until_ready(
     )
 
 
-async def _read_on(process: asyncio.subprocess.Process, printed: deque[str]) -> None:
+async def _read_on(process: _Process, printed: deque[str]) -> None:
     assert process.stdout is not None
     async for raw in process.stdout:
         printed.append(raw.decode(errors="replace").rstrip())
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
+def _kill(process: _Process) -> None:
     if process.returncode is None:
         process.kill()

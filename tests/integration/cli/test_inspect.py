@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dlog.client import connect
-from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.processes.cluster import Cluster, forked_cluster
 from tests.helpers.processes.command import Command, Result
 
 pytestmark = pytest.mark.integration
@@ -38,7 +38,7 @@ async def damage(cluster: Cluster, number: int) -> None:
 
 
 async def test_a_log_is_verified_while_it_is_written_and_after_damage(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, connect(cluster.uri) as client:
         dlog = Command(cluster.uri)
         writer = await client.open_writer("orders", create=True)
         first = await writer.append(MARK + b" one")
@@ -102,7 +102,7 @@ def change_metadata(cluster: Cluster, ledger_id: int, change: Callable[[bytes], 
 
 
 async def test_verify_goes_on_after_ledgers_that_are_missing_or_damaged(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, connect(cluster.uri) as client:
         dlog = Command(cluster.uri)
         async with client.open_writer("orders", create=True) as writer:
             ids = []
@@ -140,7 +140,7 @@ async def test_verify_goes_on_after_ledgers_that_are_missing_or_damaged(tmp_path
 
 
 async def test_verify_goes_on_if_the_open_ledger_does_not_respond(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=4) as cluster, connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path, bookies=4) as cluster, connect(cluster.uri) as client:
         dlog = Command(cluster.uri)
         async with client.open_writer("orders", create=True) as writer:
             first = (await writer.append(b"one")).ledger_id
@@ -157,7 +157,7 @@ async def test_verify_goes_on_if_the_open_ledger_does_not_respond(tmp_path: Path
 
 
 async def test_wrong_ids_and_names_are_one_sentence(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=3) as cluster, connect(cluster.uri) as client:
+    async with forked_cluster(tmp_path, bookies=3) as cluster, connect(cluster.uri) as client:
         dlog = Command(cluster.uri)
         async with client.open_writer("orders", create=True) as writer:
             last = await writer.append(b"one")

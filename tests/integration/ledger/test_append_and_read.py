@@ -18,14 +18,14 @@ from ledger.errors import (
 )
 from ledger.model import ENTRY_BYTES_MAX, DigestType, QuorumSizes
 from tests.helpers.ledger.appender import client_of, payload_of, read_all
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
 
 async def test_what_was_added_is_read_back(tmp_path: Path) -> None:
     """Every digest type and several quorums: pipelined adds, close, then all entries from a second client."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as writer:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as writer:
         ledgers = []
         for digest_type in DigestType:
             for sizes in ((3, 3, 2), (3, 2, 2), (3, 2, 1), (1, 1, 1)):
@@ -48,7 +48,7 @@ async def test_what_was_added_is_read_back(tmp_path: Path) -> None:
 async def test_an_acknowledged_add_is_visible_to_every_later_reader(tmp_path: Path) -> None:
     """Strict visibility: a reader opened after add() returned reads the entry, while the ledger is open."""
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as writer,
         client_of(cluster.uri) as reader,
     ):
@@ -60,7 +60,7 @@ async def test_an_acknowledged_add_is_visible_to_every_later_reader(tmp_path: Pa
 
 
 async def test_a_fast_writer_publishes_its_lac_when_idle(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes(), visibility=Visibility.FAST)
         entry_id = await handle.add(b"alone")
         reader = await client.open(handle.ledger_id)
@@ -72,7 +72,7 @@ async def test_a_fast_writer_publishes_its_lac_when_idle(tmp_path: Path) -> None
 
 async def test_a_tailing_reader_follows_and_sees_the_close(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as writer,
         client_of(cluster.uri) as client,
     ):
@@ -97,7 +97,7 @@ async def test_a_tailing_reader_follows_and_sees_the_close(tmp_path: Path) -> No
 
 async def test_large_entries(tmp_path: Path) -> None:
     """The largest entry passes; one byte more is refused before anything is sent."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes())
         largest = bytes(ENTRY_BYTES_MAX - 36)
         with pytest.raises(EntryTooLargeError, match=str(ENTRY_BYTES_MAX)):
@@ -108,7 +108,7 @@ async def test_large_entries(tmp_path: Path) -> None:
 
 
 async def test_errors_name_what_is_wrong(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         with pytest.raises(NotEnoughBookiesError, match="needs 5 writable bookies and 3"):
             await client.create(QuorumSizes(ensemble=5, write=3, ack=2))
         with pytest.raises(LedgerNotFoundError, match="4711"):

@@ -9,7 +9,7 @@ import pytest
 from ledger.errors import LogStoreError
 from ledger.model import QuorumSizes
 from tests.helpers.ledger.appender import client_of, payload_of, read_all
-from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.processes.cluster import Cluster, forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +38,7 @@ async def damage(cluster: Cluster, number: int) -> int:
 @pytest.mark.parametrize("sizes", [(3, 3, 2), (3, 2, 2)], ids=["whole", "striped"])
 async def test_damaged_copies_are_passed_over(sizes: tuple[int, int, int], tmp_path: Path) -> None:
     """Every read finds an intact copy; without one it says that the bytes are wrong, and never returns them."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes(ensemble=sizes[0], write=sizes[1], ack=sizes[2]))
         for entry_id in range(ENTRIES):
             handle.submit(payload(entry_id))
@@ -55,7 +55,7 @@ async def test_damaged_copies_are_passed_over(sizes: tuple[int, int, int], tmp_p
 
 async def test_recovery_takes_no_damage_for_absence(tmp_path: Path) -> None:
     """The writer is gone without close, and one replica is damaged: all that was acknowledged is recovered."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         async with client_of(cluster.uri) as writer:
             handle = await writer.create(QuorumSizes())
             for entry_id in range(ENTRIES):

@@ -10,13 +10,13 @@ import pytest
 from ledger.errors import AddFailedError
 from ledger.model import QuorumSizes
 from tests.helpers.ledger.appender import Appender, client_of, payload_of, read_all, until
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
 
 async def test_a_dead_bookie_is_replaced_by_a_spare(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=4) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path, bookies=4) as cluster, client_of(cluster.uri) as client:
         appender = Appender(await client.create(QuorumSizes()))
         await appender.reached(10)
         ids = [f"{bookie.host}:{bookie.port}" for bookie in cluster.bookies]
@@ -32,7 +32,7 @@ async def test_a_dead_bookie_is_replaced_by_a_spare(tmp_path: Path) -> None:
 
 
 async def test_without_a_spare_appends_go_on_and_the_bookie_is_taken_back(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         appender = Appender(await client.create(QuorumSizes()))
         await appender.reached(10)
         cluster.bookies[1].kill()
@@ -50,7 +50,7 @@ async def test_without_a_spare_appends_go_on_and_the_bookie_is_taken_back(tmp_pa
 
 async def test_an_idle_writer_replaces_a_lost_member(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path, bookies=4) as cluster,
+        forked_cluster(tmp_path, bookies=4) as cluster,
         client_of(cluster.uri, lost_member_s=1.0) as client,
     ):
         handle = await client.create(QuorumSizes())
@@ -63,7 +63,7 @@ async def test_an_idle_writer_replaces_a_lost_member(tmp_path: Path) -> None:
 
 async def test_too_few_bookies_end_the_handle_with_a_typed_error(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri, quorum_timeout_s=1.0) as client,
     ):
         handle = await client.create(QuorumSizes())
@@ -78,7 +78,7 @@ async def test_too_few_bookies_end_the_handle_with_a_typed_error(tmp_path: Path)
 
 async def test_a_hung_bookie_neither_stops_appends_nor_fills_memory(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri, add_timeout_s=0.5, send_queue_bytes_max=4 * 1024 * 1024) as client,
     ):
         handle = await client.create(QuorumSizes())

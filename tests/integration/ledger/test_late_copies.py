@@ -13,7 +13,7 @@ from ledger.inspection.copies import Verdict
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.model import BookieId, LedgerId, QuorumSizes
 from tests.helpers.ledger.appender import client_of
-from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.processes.cluster import Cluster, forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +57,7 @@ async def _missing(cluster: Cluster, ledger_id: LedgerId) -> tuple[BookieId, ...
 
 
 async def test_a_client_that_closes_waits_for_a_member_that_is_behind(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         async with client_of(cluster.uri) as client:
             await _connect_all(client)
             cluster.bookies[2].pause()
@@ -68,7 +68,7 @@ async def test_a_client_that_closes_waits_for_a_member_that_is_behind(tmp_path: 
 
 
 async def test_what_a_member_that_hangs_misses_is_marked_as_the_client_closes(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         hung = BookieId(f"{cluster.bookies[2].host}:{cluster.bookies[2].port}")
         async with client_of(cluster.uri) as client:
             await _connect_all(client)
@@ -83,7 +83,7 @@ async def test_what_a_member_that_hangs_misses_is_marked_as_the_client_closes(tm
 
 
 async def test_a_ledger_that_is_closed_without_a_lost_member_is_marked(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         lost = BookieId(f"{cluster.bookies[2].host}:{cluster.bookies[2].port}")
         async with client_of(cluster.uri) as client:
             await _connect_all(client)

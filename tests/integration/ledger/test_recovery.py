@@ -10,14 +10,14 @@ import pytest
 from ledger.errors import LedgerFencedError, LedgerRecoveryError
 from ledger.model import LedgerState, QuorumSizes
 from tests.helpers.ledger.appender import Appender, client_of, payload_of, read_all
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
 
 async def test_recovery_fences_a_live_writer_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as client,
         client_of(cluster.uri) as other,
     ):
@@ -40,7 +40,7 @@ async def test_recovery_fences_a_live_writer_and_keeps_what_it_acknowledged(tmp_
 async def test_recovery_keeps_a_pipeline_in_flight_without_holes(tmp_path: Path) -> None:
     """Hundreds of adds are in flight when the fence comes: a prefix survives, and all that was confirmed."""
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as client,
         client_of(cluster.uri) as other,
     ):
@@ -56,7 +56,7 @@ async def test_recovery_keeps_a_pipeline_in_flight_without_holes(tmp_path: Path)
 
 
 async def test_concurrent_recoverers_agree(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes())
         for entry_id in range(1000):
             handle.submit(payload_of(entry_id))
@@ -74,7 +74,7 @@ async def test_concurrent_recoverers_agree(tmp_path: Path) -> None:
 
 
 async def test_an_empty_ledger_recovers_to_nothing(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes())
         async with client_of(cluster.uri) as other:
             recovered = await other.open_with_recovery(handle.ledger_id)
@@ -84,7 +84,7 @@ async def test_an_empty_ledger_recovers_to_nothing(tmp_path: Path) -> None:
 
 
 async def test_one_dead_bookie_does_not_block_recovery_two_do(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes())
         await handle.add(b"zero")
         cluster.bookies[0].kill()
@@ -103,7 +103,7 @@ async def test_one_dead_bookie_does_not_block_recovery_two_do(tmp_path: Path) ->
 
 
 async def test_a_hung_bookie_does_not_block_recovery(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         handle = await client.create(QuorumSizes())
         for entry_id in range(50):
             handle.submit(payload_of(entry_id))

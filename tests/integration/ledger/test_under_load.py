@@ -13,7 +13,7 @@ from ledger.errors import LedgerFencedError, LedgerNotFoundError, LogStoreError
 from ledger.model import EntryId, QuorumSizes
 from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.appender import client_of, payload_of, read_all, until
-from tests.helpers.processes.cluster import Cluster, running_cluster
+from tests.helpers.processes.cluster import Cluster, forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -83,7 +83,7 @@ async def test_several_bookies_die_under_load_one_after_another(
 ) -> None:
     """Each is replaced or, for want of a spare, done without; one that comes back is a spare again."""
     async with (
-        running_cluster(tmp_path, bookies=sizes[0] + 1) as cluster,
+        forked_cluster(tmp_path, bookies=sizes[0] + 1) as cluster,
         client_of(cluster.uri, **QUICK) as client,
     ):
         handle = await client.create(QuorumSizes(ensemble=sizes[0], write=sizes[1], ack=sizes[2]))
@@ -101,7 +101,7 @@ async def test_several_bookies_die_under_load_one_after_another(
 
 
 async def test_bookies_that_hang_and_wake_are_done_without_and_taken_back(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, **QUICK) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri, **QUICK) as client:
         handle = await client.create(QuorumSizes())
         pipeline = Pipeline(handle)
         await pipeline.more(100)
@@ -118,7 +118,7 @@ async def test_bookies_that_hang_and_wake_are_done_without_and_taken_back(tmp_pa
 
 
 async def test_a_pause_of_all_bookies_is_survived(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, **QUICK) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri, **QUICK) as client:
         handle = await client.create(QuorumSizes())
         pipeline = Pipeline(handle)
         await pipeline.more(100)
@@ -136,7 +136,7 @@ async def test_a_pause_of_all_bookies_is_survived(tmp_path: Path) -> None:
 async def test_recovery_after_kills_keeps_all_that_was_acknowledged(tmp_path: Path) -> None:
     """The writer changes ensembles under load; somebody takes the ledger over in the middle of it."""
     async with (
-        running_cluster(tmp_path, bookies=4) as cluster,
+        forked_cluster(tmp_path, bookies=4) as cluster,
         client_of(cluster.uri, **QUICK) as client,
         client_of(cluster.uri, **QUICK) as other,
     ):
@@ -155,7 +155,7 @@ async def test_recovery_after_kills_keeps_all_that_was_acknowledged(tmp_path: Pa
 
 
 async def test_a_ledger_deleted_under_load_ends_its_writer_at_the_next_change(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=4) as cluster, client_of(cluster.uri, **QUICK) as client:
+    async with forked_cluster(tmp_path, bookies=4) as cluster, client_of(cluster.uri, **QUICK) as client:
         handle = await client.create(QuorumSizes())
         pipeline = Pipeline(handle)
         await pipeline.more(50)
@@ -170,7 +170,7 @@ async def test_a_ledger_deleted_under_load_ends_its_writer_at_the_next_change(tm
 
 async def test_a_tailing_reader_hears_of_an_add_soon_after_its_writer(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as client,
         client_of(cluster.uri) as other,
     ):

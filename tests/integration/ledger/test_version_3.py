@@ -10,7 +10,7 @@ from ledger.config import WireProtocol
 from ledger.errors import LedgerFencedError
 from ledger.model import DigestType, QuorumSizes
 from tests.helpers.ledger.appender import Appender, client_of, payload_of, read_all
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -20,7 +20,7 @@ async def test_the_versions_write_read_fence_and_recover_each_others_ledgers(
     tmp_path: Path, writer_first: bool
 ) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri, wire=WireProtocol.V3) as v3,
         client_of(cluster.uri) as v2,
     ):

@@ -28,7 +28,7 @@ from ledger.metadata.drivers import open_store
 from ledger.model import LedgerId
 from tests.helpers.log.producer import QUICK, Producer, client_of, kill, read_all, until
 from tests.helpers.log.unsure_store import UnsureStore
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +38,7 @@ async def ledgers_of(client: LogClient) -> list[LedgerId]:
 
 
 async def test_create_list_and_describe(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
         assert await client.list() == []
         await client.create("orders")
         await client.create("events")
@@ -52,7 +52,7 @@ async def test_create_list_and_describe(tmp_path: Path) -> None:
 
 
 async def test_shrink_hides_and_deletes_what_is_older(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         ids = []
         for number in range(6):
@@ -74,7 +74,7 @@ async def test_a_reader_that_returned_the_last_message_before_a_trim_has_missed_
     tmp_path: Path,
 ) -> None:
     """Its id says neither whether it was the last of its entry, nor whether that was its ledger's last."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         ids = await writer.append_many([b"one", b"two", b"three"])
         first = ids[0].ledger_id
@@ -104,7 +104,7 @@ async def test_a_reader_that_returned_the_last_message_before_a_trim_has_missed_
 
 async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Path) -> None:
     """It would make later appends invisible (docs/log-semantics.md#rule-33)."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         last = await writer.append(b"one")
         tail = MessageId(last.ledger_id, last.entry_id + 1, 0)
@@ -120,7 +120,7 @@ async def test_shrink_above_the_tail_is_refused_and_names_the_limit(tmp_path: Pa
 
 async def test_shrink_needs_no_bookie_below_the_recorded_seals(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#i15."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"one")
         await writer.rotate()
@@ -133,7 +133,7 @@ async def test_shrink_needs_no_bookie_below_the_recorded_seals(tmp_path: Path) -
 
 
 async def test_shrink_above_an_unsealed_ledgers_start_needs_proof(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         message_id = await writer.append(b"one")
         writer.abort()
@@ -146,7 +146,7 @@ async def test_shrink_above_an_unsealed_ledgers_start_needs_proof(tmp_path: Path
 async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path: Path) -> None:
     """The old incarnation's writer can never touch the new one (docs/log-semantics.md#rule-5, #rule-34b)."""
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
@@ -169,7 +169,7 @@ async def test_delete_fences_the_writer_removes_all_and_frees_the_name(tmp_path:
 
 async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: Path) -> None:
     """A ledger whose seal was not recorded outlives the log for the grace (docs/log-semantics.md#rule-25)."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         store.forgetful = True
         async with LogClient(store, config=replace(QUICK, deletion_grace_s=1.0)) as client:
@@ -189,7 +189,7 @@ async def test_delete_waits_for_sleeping_writers_where_bookies_forget(tmp_path: 
 
 
 async def test_a_takeover_drops_empty_ledgers_and_the_owner_deletes_them(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         for _ in range(3):
             writer = await client.open_writer("orders", create=True)
         await until(lambda: not writer.record.pending_delete)
@@ -201,7 +201,7 @@ async def test_a_takeover_drops_empty_ledgers_and_the_owner_deletes_them(tmp_pat
 
 async def test_the_sweep_deletes_only_what_can_never_be_listed(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#orphan-sweep."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         await writer.append(b"one")
         ref = await client.logs.find(client.name("orders"))
@@ -220,7 +220,7 @@ async def test_the_sweep_deletes_only_what_can_never_be_listed(tmp_path: Path) -
 
 
 async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         await client.create("orders")
         ref = await client.logs.find(client.name("orders"))
         maker = LedgerMaker(ref, new_owner(SystemEnvironment(), ""), client.ledgers, client.config)
@@ -233,7 +233,7 @@ async def test_the_sweep_takes_ledgers_whose_log_has_no_record_any_more(tmp_path
 
 async def test_resolve_reports_the_outcome_of_an_indeterminate_append_permanently(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-8, #i6."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"first")
         assert await client.resolve("orders", first) is Resolution.COMMITTED

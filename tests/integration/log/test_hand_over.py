@@ -10,13 +10,13 @@ import pytest
 
 from dlog.errors import OwnerUnresponsiveError, WriterDeposedError
 from tests.helpers.log.producer import Producer, client_of, read_all
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
 
 async def test_a_chain_of_owners_hands_the_log_on_with_no_append_in_doubt(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         producers: list[Producer] = []
         async with (
             client_of(cluster.uri) as one,
@@ -40,7 +40,7 @@ async def test_a_chain_of_owners_hands_the_log_on_with_no_append_in_doubt(tmp_pa
 
 async def test_a_running_writer_rotates_and_appends_go_on(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as owner,
         client_of(cluster.uri) as operator,
     ):
@@ -57,7 +57,7 @@ async def test_a_running_writer_rotates_and_appends_go_on(tmp_path: Path) -> Non
 
 
 async def test_an_owner_whose_process_is_stopped_is_not_waited_for_in_vain(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         async with client_of(cluster.uri) as old:
             await (await old.open_writer("orders", create=True)).append(b"one")
             # As if its process had been killed: it leaves its ledger open.

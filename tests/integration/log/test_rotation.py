@@ -18,7 +18,7 @@ from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.metadata.drivers import open_store
 from tests.helpers.log.producer import QUICK, Producer, client_of, kill, read_all, until
 from tests.helpers.log.unsure_store import APPLIED, DROPPED, LATE, UnsureStore
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +37,7 @@ async def unsealed(client: LogClient, log: str) -> list[int]:
 
 
 async def test_rotation_under_load_keeps_order_and_loses_nothing(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p", window=200)
         for _ in range(8):
@@ -58,7 +58,7 @@ async def test_rotation_under_load_keeps_order_and_loses_nothing(tmp_path: Path)
 
 
 async def test_acks_come_in_the_order_of_ids_across_rotations(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         acked: list[MessageId] = []
         for turn in range(5):
@@ -73,7 +73,7 @@ async def test_acks_come_in_the_order_of_ids_across_rotations(tmp_path: Path) ->
 
 
 async def test_a_full_ledger_is_replaced_by_itself(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, SMALL) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri, SMALL) as client:
         writer = await client.open_writer("orders", create=True)
         appended = 0
         while len(writer.record.ledgers) < 4:
@@ -84,14 +84,14 @@ async def test_a_full_ledger_is_replaced_by_itself(tmp_path: Path) -> None:
 
 async def test_a_ledger_that_fills_before_its_time_is_replaced_when_it_is_due(tmp_path: Path) -> None:
     """The least interval between rotations has passed, and no append comes to notice it."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, SMALL) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri, SMALL) as client:
         writer = await client.open_writer("orders", create=True)
         message_ids = await writer.append_many([b"x" * 1000] * 400)
         await until(lambda: writer.record.ledgers[-1].ledger_id > message_ids[0].ledger_id)
 
 
 async def test_an_empty_ledger_is_never_rotated(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         current = writer.record.ledgers[-1].ledger_id
         assert await writer.rotate() == current
@@ -99,7 +99,7 @@ async def test_an_empty_ledger_is_never_rotated(tmp_path: Path) -> None:
 
 async def test_an_idle_ledger_is_sealed(tmp_path: Path) -> None:
     config = replace(QUICK, rotation=RotationLimits(idle_s=0.2, interval_min_s=0.05))
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri, config) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri, config) as client:
         writer = await client.open_writer("orders", create=True)
         first = (await writer.append(b"one")).ledger_id
         await until(lambda: writer.record.ledgers[-1].ledger_id > first)
@@ -108,7 +108,7 @@ async def test_an_idle_ledger_is_sealed(tmp_path: Path) -> None:
 
 async def test_a_metadata_store_that_is_away_stops_no_append(tmp_path: Path) -> None:
     """Rotation is best effort; it is made up for once the store is back (docs/log-semantics.md#rule-17)."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         async with LogClient(store, config=QUICK) as client:
             await client.start()
@@ -132,7 +132,7 @@ async def test_a_metadata_store_that_is_away_stops_no_append(tmp_path: Path) -> 
 @pytest.mark.parametrize("fault", [APPLIED, DROPPED, LATE])
 async def test_rotations_whose_answers_are_lost_go_on(tmp_path: Path, fault: str) -> None:
     """At the writer (docs/log-semantics.md#rule-10)."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         store = UnsureStore(await open_store(cluster.uri))
         async with LogClient(store, config=QUICK) as client:
             await client.start()
@@ -149,7 +149,7 @@ async def test_rotations_whose_answers_are_lost_go_on(tmp_path: Path, fault: str
 
 
 async def test_a_bookie_killed_mid_stream_is_not_noticed_by_appends(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         producer = Producer(await client.open_writer("orders", create=True), "p")
         await producer.reached(500)
         await kill(cluster.bookies[1])
@@ -166,7 +166,7 @@ async def test_a_ledger_that_lost_its_quorum_is_settled_and_replaced(tmp_path: P
 
     Source: docs/log-semantics.md#rule-19.
     """
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         producer = Producer(writer, "p")
         await producer.reached(500)
@@ -188,7 +188,7 @@ async def test_appends_that_wait_too_long_for_a_ledger_are_given_up(tmp_path: Pa
     Source: docs/log-semantics.md#rule-19.
     """
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri, hold_limit_s=1.0) as client,
     ):
         writer = await client.open_writer("orders", create=True)
@@ -211,7 +211,7 @@ async def test_appends_after_a_full_ledger_that_cannot_be_replaced_are_given_up(
     """
     limits = RotationLimits(bytes_max=20_000, interval_min_s=0.05)
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri, hold_limit_s=2.0, degraded=DegradedPolicy.REFUSE, rotation=limits) as client,
     ):
         writer = await client.open_writer("orders", create=True)
@@ -229,7 +229,7 @@ async def test_appends_after_a_full_ledger_that_cannot_be_replaced_are_given_up(
 async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tmp_path: Path) -> None:
     """FENCED alone proves nothing (docs/log-semantics.md#rule-24b)."""
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as client,
         client_of(cluster.uri) as tool,
     ):
@@ -250,7 +250,7 @@ async def test_a_repair_tool_that_fences_the_ledger_does_not_depose_the_owner(tm
 
 async def test_a_concurrent_shrink_only_makes_the_owners_next_rotation_rebase(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-9."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         for number in range(6):
             message_id = await writer.append(b"%d" % number)
@@ -260,7 +260,7 @@ async def test_a_concurrent_shrink_only_makes_the_owners_next_rotation_rebase(tm
 
 
 async def test_cancelled_appends_never_disturb_the_others(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         futures = []
         for number in range(400):
@@ -287,7 +287,7 @@ async def test_cancelled_appends_never_disturb_the_others(tmp_path: Path) -> Non
 
 async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) -> None:
     """Decided by the one writer, across rotations and takeovers (docs/log-semantics.md#rule-12)."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         first = await writer.append(b"one", expect_tail=NO_MESSAGE)
         for wrong in (NO_MESSAGE, MessageId(first.ledger_id, first.entry_id, 1)):
@@ -306,7 +306,7 @@ async def test_a_conditional_append_needs_the_tail_it_expects(tmp_path: Path) ->
 
 
 async def test_close_settles_everything_and_abort_reports_what_is_open(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         futures = [await writer.submit(b"%d" % number) for number in range(100)]
         await writer.close()

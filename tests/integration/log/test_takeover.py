@@ -26,7 +26,7 @@ from ledger.metadata.drivers import open_store
 from ledger.model import QuorumSizes
 from tests.helpers.log.producer import QUICK, Producer, client_of, kill, read_all, until
 from tests.helpers.log.unsure_store import UnsureStore
-from tests.helpers.processes.cluster import running_cluster
+from tests.helpers.processes.cluster import forked_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 async def test_a_takeover_fences_the_writer_that_is_still_alive(tmp_path: Path) -> None:
     """The old writer is told who has the log now; what it was told is exactly what a reader finds."""
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
@@ -57,7 +57,7 @@ async def test_a_takeover_fences_the_writer_that_is_still_alive(tmp_path: Path) 
 
 async def test_an_idle_deposed_writer_learns_it_by_itself(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
@@ -74,7 +74,7 @@ async def test_an_idle_deposed_writer_learns_it_by_itself(tmp_path: Path) -> Non
 
 async def test_a_takeover_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Path) -> None:
     """With the tail of two ledgers unsealed, both are fenced (docs/log-semantics.md#rule-20)."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         producers = []
         writer = await client.open_writer("orders", create=True)
         for turn in range(12):
@@ -94,7 +94,7 @@ async def test_a_takeover_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Pa
 
 async def test_of_racing_candidates_one_can_append_in_the_end(tmp_path: Path) -> None:
     """At every round (docs/log-semantics.md#i16)."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         for turn in range(6):
             openings = [client.open_writer("orders", create=True) for _ in range(5)]
             outcomes = await asyncio.gather(*openings, return_exceptions=True)
@@ -122,7 +122,7 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
 
     Source: docs/log-semantics.md#rule-19b.
     """
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         writer = await client.open_writer("orders", create=True)
         for number in range(20):
             await writer.append(b"%d" % number)
@@ -148,7 +148,7 @@ async def test_a_takeover_with_one_bookie_dead_is_degraded_until_the_bookie_retu
 async def test_a_hung_bookie_does_not_block_a_takeover(tmp_path: Path) -> None:
     """With three copies and an ack quorum of two, two answers fence the log (docs/log-semantics.md#rule-21)."""
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri) as one,
         client_of(cluster.uri) as two,
     ):
@@ -175,7 +175,7 @@ class Sleepy(SystemEnvironment):
 
 async def test_a_writer_that_slept_delivers_no_ack_before_it_has_confirmed_its_epoch(tmp_path: Path) -> None:
     """Its ledger may be deleted by now, on bookies that forget deletions (docs/log-semantics.md#rule-25)."""
-    async with running_cluster(tmp_path) as cluster:
+    async with forked_cluster(tmp_path) as cluster:
         store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
         store.forgetful = True
         config = replace(QUICK, deletion_grace_s=1000.0)
@@ -195,7 +195,7 @@ async def test_a_writer_that_slept_delivers_no_ack_before_it_has_confirmed_its_e
 
 
 async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as other:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as other:
         store, machine = UnsureStore(await open_store(cluster.uri)), Sleepy()
         store.forgetful = True
         config = replace(QUICK, deletion_grace_s=1000.0)
@@ -215,7 +215,7 @@ async def test_a_writer_that_slept_through_a_takeover_acks_nothing(tmp_path: Pat
 
 async def test_a_log_that_refuses_degradation_reports_how_many_bookies_are_missing(tmp_path: Path) -> None:
     async with (
-        running_cluster(tmp_path) as cluster,
+        forked_cluster(tmp_path) as cluster,
         client_of(cluster.uri, degraded=DegradedPolicy.REFUSE) as client,
     ):
         await kill(cluster.bookies[0])
@@ -225,20 +225,20 @@ async def test_a_log_that_refuses_degradation_reports_how_many_bookies_are_missi
 
 
 async def test_without_any_bookie_the_error_names_the_way_out(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
         with pytest.raises(NotEnoughBookiesError, match="dlog standalone"):
             await client.open_writer("orders", create=True)
 
 
 async def test_a_writer_that_is_not_asked_to_create_finds_no_log(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path, bookies=0) as cluster, client_of(cluster.uri) as client:
         with pytest.raises(LogNotFoundError):
             await client.open_writer("orders")
 
 
 async def test_a_sealed_log_takes_no_writer_and_its_old_writer_is_deposed(tmp_path: Path) -> None:
     """Source: docs/log-semantics.md#rule-34b."""
-    async with running_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
+    async with forked_cluster(tmp_path) as cluster, client_of(cluster.uri) as client:
         producer = Producer(await client.open_writer("orders", create=True), "p")
         await producer.reached(300)
         record = await client.seal("orders")
