@@ -11,6 +11,7 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.model import EARLIEST_ID, MessageId
+from dlog.read.config import ReaderConfig
 from dlog.read.range import Where
 from dlog.read.reader import Reader
 from ledger.errors import ConfigurationError, MetadataUnavailableError
@@ -224,7 +225,7 @@ async def test_a_reader_that_could_not_open_is_where_it_was_asked_to_start(place
     async with scripted_log() as log, log.client() as client:
         async with client.open_writer(LOG, create=True):
             pass
-        reader = client.reader(LOG, place)
+        reader = client.reader(LOG, place, config=ReaderConfig(unavailable_timeout_s=0))
         store_of(client).away = True
         with pytest.raises(MetadataUnavailableError):
             await reader.open()
