@@ -62,6 +62,7 @@ def test_each_micro_batch_is_published_once_however_often_it_is_run(copy: Callab
     assert it.ledgers() == it.listed(), "tasks of a replay write nothing"
 
 
+@pytest.mark.nightly  # test_forced_restarts.py kills drivers, and test_restarts.py has both sides of the commit
 @pytest.mark.slow
 def test_a_batch_that_was_not_committed_is_run_again(copy: Callable[..., Copy], tmp_path: Path) -> None:
     """The driver is killed with its tasks, before the sink's commit and after it: processes of their own."""
