@@ -150,7 +150,7 @@ def recover(
         typer.Option(help="Copy what it had of this ledger only.", metavar="ID", min=0, max=2**63 - 1),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be copied, and change nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be copied, and change nothing.")
     ] = False,
     skip_open: SkipOpenOption = False,
     grace: GraceOption = 30.0,
@@ -231,7 +231,7 @@ def repair_settings(
     lost_bookie_delay: Annotated[
         int | None,
         typer.Option(
-            help="Seconds that a bookie may be away before its ledgers are copied. Set to what it is: audit now.",
+            help="Seconds that a bookie may be away before its ledgers are copied. The value that it has: audit now.",
             min=0,
             max=2**31 - 1,
         ),
