@@ -9,7 +9,7 @@ WHY_MISSED: dict[str, str] = {
     ),
     "acks-outside-the-write-set-count": (
         "A bookie must be replaced and come back at another position of a striped ledger while it still has answers to "
-        "give. With slow disks, four bookies, E 3 and Qw 2 it takes 8 seeds."
+        "give. With slow syncs, reset connections, four bookies, E 3 and Qw 2 it takes 11 seeds."
     ),
     "undecided-change-forgotten": (
         "The answer to an ensemble change must be lost while the replaced bookie answers again. Two scenes made for "
