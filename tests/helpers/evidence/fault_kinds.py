@@ -36,7 +36,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "index_damage": "records of the index, or all of it, could not be read (as before)",
         "nearly_full": "a disk was so full that its bookie became read-only",
         "directory_full": "a ledger directory, or the entry logs of one, was full for up to 8 s",
-        "lost_directory": "a bookie was killed and started again without a ledger directory (as before)",
+        "lost_directory": "a bookie was killed and started again without a ledger directory (of a minority of copies)",
     },
     "metadata": {
         "metadata_unavailable": "a request was certainly not made",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bookie_server.net.port import VARIABLE
-from tests.helpers.processes.forking import Forked
+from tests.helpers.processes.forking import Forked, run_forked
 from tests.helpers.processes.ports import free_ports, range_text
 from tests.helpers.repository import ROOT
 
@@ -29,12 +29,7 @@ _PIPES: dict[str, Any] = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subp
 
 def run_bookie(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one `bookie` command to its end."""
-    with Forked("bookie_server", *arguments, **_PIPES, stdin=subprocess.PIPE) as process:
-        try:
-            out, errors = process.communicate(stdin, timeout=PATIENCE_S)
-        finally:
-            process.kill()
-    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+    return run_forked("bookie_server", *arguments, stdin=stdin, timeout_s=PATIENCE_S, cwd=ROOT, text=True)
 
 
 class BookieProcess:

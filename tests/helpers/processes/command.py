@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from dlog.cli.main import app
-from tests.helpers.processes.forking import Forked
+from tests.helpers.processes.forking import Forked, run_forked
 from tests.helpers.repository import ROOT
 
 
@@ -58,12 +58,9 @@ class Command:
         )
 
     def __call__(self, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> Result:
-        with self.start(*arguments) as process:
-            try:
-                out, err = process.communicate(stdin, timeout=timeout_s)
-            finally:
-                process.kill()
-        return Result(process.returncode, out.decode(), err.decode())
+        environment = self.environment()
+        done = run_forked("dlog.cli.main", *arguments, stdin=stdin, timeout_s=timeout_s, env=environment)
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def here(self, *arguments: str) -> Result:
         """The same without a process of its own, for what ends before it reads input: many times faster."""
@@ -80,16 +77,6 @@ class Command:
 
 def bookie(*arguments: str, timeout_s: float = 60, uri: str = "") -> Result:
     """`bookie`, for what must end by itself."""
-    with Forked(
-        "bookie_server",
-        *arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=Command(uri).environment(),
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        finally:
-            process.kill()
-    return Result(process.returncode, out.decode(), err.decode())
+    environment = Command(uri).environment()
+    done = run_forked("bookie_server", *arguments, stdin=b"", timeout_s=timeout_s, env=environment)
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())

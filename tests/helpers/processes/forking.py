@@ -25,6 +25,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, AnyStr
 
@@ -109,6 +110,19 @@ class Forked(subprocess.Popen[AnyStr]):
         return self.returncode
 
 
+def run_forked(
+    module: str, *arguments: str, stdin: AnyStr, timeout_s: float, **options: Any
+) -> subprocess.CompletedProcess[AnyStr]:
+    """Run it to its end, as `subprocess.run` does; `stdin` is what it reads."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Forked[AnyStr](module, *arguments, **pipes, **options) as process:
+        try:
+            out, errors = process.communicate(stdin, timeout=timeout_s)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
 class ForkedForLoop:
     """The same for code that waits in an event loop: what it uses of `asyncio.subprocess.Process`, errors in stdout."""
 
@@ -179,15 +193,11 @@ class _Server:
             return int(_NUMBER.unpack(self._connection.recv(_NUMBER.size))[0])
 
 
-_servers: dict[int, _Server] = {}
-
-
+@cache
 def _server() -> _Server:
-    """That of this process, and not of the one that it was forked from."""
-    if os.getpid() not in _servers:
-        _servers[os.getpid()] = _Server()
-        atexit.register(_servers[os.getpid()].close)
-    return _servers[os.getpid()]
+    server = _Server()
+    atexit.register(server.close)
+    return server
 
 
 def _serve(connection: socket.socket) -> list[str]:
