@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from ledger.environment import Environment
+from ledger.errors import UnavailableError
+
+T = TypeVar("T")
 
 
 class Backoff:
@@ -21,3 +28,27 @@ class Backoff:
 
     def reset(self) -> None:
         self._bound_s = self._first_s
+
+
+async def until_available(
+    call: Callable[[], Awaitable[T]],
+    environment: Environment,
+    timeout_s: float,
+    on_outage: Callable[[UnavailableError], None],
+) -> T:
+    """Call it again while bookies or the metadata store do not respond; `on_outage` gets the error each time.
+
+    Raises:
+        UnavailableError: of the first call that ended after `timeout_s`.
+    """
+    now = asyncio.get_running_loop().time
+    raise_at = now() + timeout_s
+    backoff = Backoff(environment)
+    while True:
+        try:
+            return await call()
+        except UnavailableError as error:
+            if now() >= raise_at:
+                raise
+            on_outage(error)
+        await asyncio.sleep(backoff.next_s())

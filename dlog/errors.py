@@ -282,8 +282,8 @@ class HistoryPageError(CorruptionError):
     key: str
     first: int
     last: int
-    messages: int | None = None
-    """How many messages its ledgers have, if all of them were counted."""
+    messages: int
+    """At least so many messages are in its ledgers; one that was not counted has one or more."""
     newer_version: int | None = None
     """Its version, if it is intact and a later release has written it."""
 

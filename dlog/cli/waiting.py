@@ -47,28 +47,21 @@ def _watch(reader: Reader, ended: Event) -> None:
 
 
 async def until_available(find: Callable[[], Awaitable[T]], environment: Environment, timeout_s: float) -> T:
-    """What `find` returns, which is called again while bookies or the metadata store do not respond.
-
-    Raises:
-        UnavailableError: of the first call that ended after `timeout_s`.
-    """
+    """What `find` returns, as `dlog.backoff.until_available` does; reports what it waits for."""
     import asyncio
 
-    from dlog.backoff import Backoff
+    from dlog import backoff
 
-    now, backoff, is_reported = asyncio.get_running_loop().time, Backoff(environment), False
+    now, is_reported = asyncio.get_running_loop().time, False
     began = now()
-    while True:
-        try:
-            found = await find()
-            break
-        except UnavailableError as error:
-            if now() >= began + timeout_s:
-                raise
-            if not is_reported and now() >= began + _LOOKS * _LOOK_S:
-                is_reported = True
-                _say_waiting(error)
-        await asyncio.sleep(backoff.next_s())
+
+    def report(outage: UnavailableError) -> None:
+        nonlocal is_reported
+        if not is_reported and now() >= began + _LOOKS * _LOOK_S:
+            is_reported = True
+            _say_waiting(outage)
+
+    found = await backoff.until_available(find, environment, timeout_s, report)
     if is_reported:
         _say_it_goes_on()
     return found

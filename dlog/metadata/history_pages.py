@@ -182,6 +182,6 @@ def _unreadable(
         key=key,
         first=page.first_id,
         last=page.last_id,
-        messages=None if page.uncounted else page.message_count,
+        messages=page.message_count + page.uncounted,
         newer_version=newer_version,
     )

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
-from dlog.backoff import Backoff
+from dlog.backoff import until_available
 from dlog.core.tailing import Gap, OnMissing, Tailing, require_readable
 from dlog.errors import EntryFormatError, LogNotFoundError
 from dlog.metadata.log_ref import LogRef
@@ -209,24 +209,20 @@ class Reader:
             raise ConfigurationError(f"the reader of log {self._log} is closed: open another one")
 
     async def _open(self) -> None:
-        """Tries again, as fetching does, until it has failed for `unavailable_timeout_s`."""
         self._ledgers.check_loop()
-        loop = asyncio.get_running_loop()
-        raise_at = loop.time() + self._config.unavailable_timeout_s
-        backoff = Backoff(self._ledgers.environment)
-        while True:
-            try:
-                self._fetcher = await self._new_fetcher()
-                break
-            except UnavailableError as error:
-                if loop.time() >= raise_at:
-                    raise
-                self._opening_outage = error
-                await asyncio.sleep(backoff.next_s())
+        self._fetcher = await until_available(
+            self._new_fetcher,
+            self._ledgers.environment,
+            self._config.unavailable_timeout_s,
+            self._waits_to_open,
+        )
         self._fetcher.start()
         # A program that leaves its loop early may just drop the reader: the background task must end then.
-        self._dropped = finalize(self, _abandon, loop, self._fetcher)
+        self._dropped = finalize(self, _abandon, asyncio.get_running_loop(), self._fetcher)
         self._dropped.atexit = False
+
+    def _waits_to_open(self, outage: UnavailableError) -> None:
+        self._opening_outage = outage
 
     async def _new_fetcher(self) -> Fetcher:
         """Find the log and both ends of the range; fetch nothing yet."""

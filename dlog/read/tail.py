@@ -85,8 +85,9 @@ async def start_of_last(
     """The id at which the last `count` messages below `tail` begin; the earliest if there are fewer.
 
     `accept_loss`: a sealed ledger that is lost counts by its seal, ledgers in a page that is lost by what refers to the
-    page, and neither is ever begun inside. Of an entry that is lost it is not known how many messages it had: it counts
-    as none, so that nothing is left out that can be read.
+    page, and neither is ever begun inside. What is not known to have held a message counts as little as it may, so that
+    nothing is left out that can be read: an entry as one message if the ledger is lost and was not counted, as none if
+    it is lost itself, and a ledger as one if its page is lost and it was not counted.
 
     Raises:
         DataLossError: a listed ledger, or an entry of it, does not exist.
@@ -134,7 +135,7 @@ async def _start_in_list(
                 raise listed
             first = listed.first
             whole = first > record.trim_before.ledger_id
-            if whole and listed.messages is not None and listed.messages < missing:
+            if whole and listed.messages < missing:
                 missing -= listed.messages
                 continue
             break
@@ -155,7 +156,9 @@ async def _start_in_list(
                 raise
             assert listed.seal is not None, "it goes by that"
             held = listed.seal.message_count
-            found = held if 0 <= held < missing else MessageId(listed.ledger_id, 0, 0)
+            if held < 0:
+                held = listed.seal.last_entry + 1  # or more, but then the range may only begin too early
+            found = held if held < missing else MessageId(listed.ledger_id, 0, 0)
         if isinstance(found, MessageId):
             return max(found, record.trim_before)
         missing -= found

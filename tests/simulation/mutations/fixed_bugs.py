@@ -36,6 +36,12 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
             ("in_order=True", "in_order=False"),
         ),
     ),
+    "lost-ledger-that-was-not-counted": (
+        edit(
+            "dlog.read.tail:_start_in_list",
+            ("held = listed.seal.last_entry + 1", "held = missing"),
+        ),
+    ),
     "lost-page-of-trimmed-ledgers": (
         edit(
             "dlog.read.time_seek:_in_list",

@@ -6,9 +6,10 @@ Source: docs/log-semantics.md#rule-28.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from ledger.model import LedgerId
 LOG = "orders"
 PAYLOADS = [[b"%d-%d" % (ledger, number) for number in range(3)] for ledger in range(4)]
 LATEST = {"until": "latest"}
+NO_TIMES = {"first_append_us": 0, "last_append_us": 0}
 DAMAGED = b"BookieMetadataFormatVersion\t3\n\x07"
 
 
@@ -62,8 +64,10 @@ def damage(cluster: SimulatedCluster, ledger_id: LedgerId, value: bytes) -> None
     stored_ledgers.write(tx, ledger_id, value, stored_ledgers.read(tx, ledger_id).version)
 
 
-def play(scene: Scene, *, lost: int = 1, with_times: bool = True, damaged: bytes = b"") -> None:
-    """`with_times`: whether the seal of the lost ledger has them; a takeover may not have been able to read them.
+def play(
+    scene: Scene, *, lost: int = 1, unknown: Mapping[str, int] = MappingProxyType({}), damaged: bytes = b""
+) -> None:
+    """`unknown`: what the seal of the lost ledger has of what a takeover could not read.
 
     `damaged`: the metadata of the lost ledger; deleted if empty.
     """
@@ -86,12 +90,10 @@ def play(scene: Scene, *, lost: int = 1, with_times: bool = True, damaged: bytes
             read = await client.logs.read(ref)
             ledgers = list(read.value.ledgers)
             assert all(listed.seal is not None for listed in ledgers)
-            if not with_times:
+            if unknown:
                 seal = ledgers[lost].seal
                 assert seal is not None
-                ledgers[lost] = replace(
-                    ledgers[lost], seal=replace(seal, first_append_us=0, last_append_us=0)
-                )
+                ledgers[lost] = replace(ledgers[lost], seal=replace(seal, **unknown))
                 record = replace(read.value, ledgers=tuple(ledgers), nonce=7)
                 assert isinstance(await client.logs.compare_and_set(ref, record, read.version), Applied)
             if damaged:
@@ -109,7 +111,10 @@ def flat(*parts: list[bytes] | str) -> list[bytes | str | None]:
 
 
 @pytest.mark.parametrize(("count", "before"), [(6, None), (7, 0), (9, 0), (10, 1), (12, 3), (99, 3)])
-def test_the_last_n_count_a_lost_ledger_by_its_seal(count: int, before: int | None) -> None:
+@pytest.mark.parametrize("unknown", [{}, {"message_count": -1}])  # then each entry has one message or more
+def test_the_last_n_count_a_lost_ledger_by_its_seal(
+    count: int, before: int | None, unknown: dict[str, int]
+) -> None:
     """`before`: how many of the ledger before it belong to them; None if not even the lost one does."""
 
     async def scene(loss: Loss) -> None:
@@ -117,7 +122,7 @@ def test_the_last_n_count_a_lost_ledger_by_its_seal(count: int, before: int | No
         expected = flat(*([] if before is None else [first[3 - before :], "gap"]), *PAYLOADS[2:])
         assert await loss.items(last=count, **LATEST) == expected
 
-    play(scene)
+    play(scene, unknown=unknown)
 
 
 @pytest.mark.parametrize(("count", "before"), [(1, 0), (3, 0), (4, 1)])
@@ -147,7 +152,7 @@ def test_a_time_in_a_lost_ledger_is_where_that_begins_or_ends(with_times: bool) 
         assert await loss.items(start=loss.times[2][0] + tick, **LATEST) == flat(PAYLOADS[2][1:], PAYLOADS[3])
         assert await loss.items(start=loss.times[3][0] + tick, **LATEST) == flat(PAYLOADS[3][1:])
 
-    play(scene, with_times=with_times)
+    play(scene, unknown={} if with_times else NO_TIMES)
 
 
 @pytest.mark.parametrize("with_times", [True, False])
@@ -157,7 +162,7 @@ def test_a_time_in_a_last_ledger_that_is_lost(with_times: bool) -> None:
             assert await loss.items(start=start, **LATEST) == ["gap"]
             assert await loss.items(until=start) == flat(*PAYLOADS[:3], "gap")
 
-    play(scene, lost=3, with_times=with_times)
+    play(scene, lost=3, unknown={} if with_times else NO_TIMES)
 
 
 def test_without_gaps_it_is_data_loss_and_the_way_out_works() -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -79,11 +80,11 @@ def play(
     level: int = 0,
     number: int = 1,
     damaged: Callable[[bytes], bytes] | None = None,
-    with_times: bool = True,
+    unknown: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Lose a page by its level and place, or replace its value.
 
-    `with_times`: whether all seals have them; a takeover may not have been able to read an entry.
+    `unknown`: what each seal has of what a takeover could not read.
     """
 
     async def main(cluster: SimulatedCluster) -> None:
@@ -95,8 +96,8 @@ def play(
                             await writer.append(body)
                             await asyncio.sleep(1.0)
                         await writer.rotate()
-                if not with_times:
-                    await forget_times(client)
+                if unknown:
+                    await forget(client, unknown)
             messages = [message async for message in client.reader(LOG, until="latest")]
             ref, record = (info := await client.describe(LOG)).ref, info.record
             pages = metadata_keys.pages_key(ref.root, ref.name, ref.log_uuid)
@@ -115,12 +116,12 @@ def play(
     simulate(main)
 
 
-async def forget_times(client: LogClient) -> None:
+async def forget(client: LogClient, unknown: Mapping[str, int]) -> None:
     """Of the ledgers that are in the record now."""
     ref = await client.logs.find(client.name(LOG))
     read = await client.logs.read(ref)
     ledgers = [
-        replace(listed, seal=replace(listed.seal, first_append_us=0, last_append_us=0))
+        replace(listed, seal=replace(listed.seal, **unknown))
         for listed in read.value.ledgers
         if listed.seal is not None
     ]
@@ -219,6 +220,16 @@ def test_the_last_n_count_what_a_lost_page_has() -> None:
     play(scene, level=1)
 
 
+def test_a_ledger_of_a_lost_page_that_was_not_counted_counts_as_one_of_the_last_n() -> None:
+    async def scene(loss: Loss) -> None:
+        assert loss.page.uncounted == loss.page.ledgers == len(loss.lost) / 2
+        for more in (1, 3):
+            count = len(loss.after) + loss.page.ledgers + more
+            assert await loss.items(last=count, **LATEST) == [*loss.before[-more:], loss.gap, *loss.after]
+
+    play(scene, number=4, unknown={"message_count": -1})
+
+
 def test_a_time_in_a_lost_page_is_where_that_begins_or_ends() -> None:
     async def scene(loss: Loss) -> None:
         epoch, tick = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
@@ -246,7 +257,7 @@ def test_a_time_after_a_lost_page_that_does_not_know_its_own_is_found_after_it()
             left = [one for one in loss.after if one.id >= message.id]
             assert await loss.items(start=time, **LATEST) == left
 
-    play(scene, number=4, with_times=False)
+    play(scene, number=4, unknown={"first_append_us": 0, "last_append_us": 0})
 
 
 def test_the_lag_is_measured_where_the_list_shows_it() -> None:
