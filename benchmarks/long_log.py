@@ -72,7 +72,7 @@ async def _make(client: LogClient, log: str, length: int) -> None:
     """A log whose list has that many sealed ledgers, of which the newest exist."""
     now_us = time.time_ns() // 1000
     limit = asyncio.Semaphore(_LEDGERS_AT_ONCE)
-    entry = b"".join(encode_entry(Columns([None], [b"x" * 100], [[]]), epoch=1, append_time_us=now_us))
+    entry = b"".join(encode_entry(Columns([None], [b"x" * 100], [()]), epoch=1, append_time_us=now_us))
 
     facts = SealFacts(
         last_entry=0, message_count=1, byte_count=100, first_append_us=now_us, last_append_us=now_us

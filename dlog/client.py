@@ -28,7 +28,7 @@ from dlog.core.tailing import OnMissing
 from dlog.core.takeover import OnTakeoverLost
 from dlog.errors import AppendsFailedError, OwnerUnresponsiveError, RotationFailedError
 from dlog.format.entry import encode_entry
-from dlog.format.message import Columns
+from dlog.format.message import NO_HEADERS, Columns
 from dlog.format.properties import checked_properties
 from dlog.inspection.explain import Explanation, explain
 from dlog.inspection.history import HistoryEvent, history
@@ -871,4 +871,4 @@ async def _close(writer: LogWriter, failures: list[AppendsFailedError]) -> None:
 
 def _check_codec(config: LogConfig) -> None:
     """A compression library that is missing shows here, not at the first append."""
-    encode_entry(Columns([None], [b"\0" * 256], [[]]), epoch=0, append_time_us=0, codec=config.codec)
+    encode_entry(Columns([None], [b"\0" * 256], [NO_HEADERS]), epoch=0, append_time_us=0, codec=config.codec)

@@ -400,7 +400,7 @@ def _runs(groups: Iterable[Group]) -> Iterator[Group]:
         run_bytes = 0
         for message in group:
             number += 1
-            flat = list(chain.from_iterable(message.headers)) if message.headers else NO_HEADERS
+            flat = tuple(chain.from_iterable(message.headers)) if message.headers else NO_HEADERS
             size = message_bytes(message.key, message.payload, flat)
             if run and (len(run) == RUN_MESSAGES or run_bytes + size > RUN_BYTES):
                 yield run

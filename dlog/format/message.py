@@ -10,8 +10,8 @@
 Invariant: every object has msgpack's shortest form, so a batch has exactly one encoding and a decoded batch encodes
 to the bytes it came from. There are no bytes between messages. Layout and history: docs/formats.md.
 
-One msgpack call per field is what makes Python slow; so a batch is columns here (a list of keys, a list of
-payloads, a list of headers), and all of it crosses into C once.
+One msgpack call per field is what makes Python slow; so a batch is columns here (its keys, its payloads, its headers),
+and all of it crosses into C once. What is decoded is tuples: the readers of one client share it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,20 @@ FIXED_BYTES = 3
 HEADERS_MAX = 1000
 """Pairs in one message. Bounds what a decoder reserves on an array's claim, and keeps to 16-bit arrays."""
 
-Flat = list[bytes]
+Flat = tuple[bytes, ...]
 Buffer = bytes | bytearray | memoryview
 
 _ARRAY_32 = struct.Struct(">BI")
 _HUGE_ARRAY = re.compile(rb"\xdd\x00")
 _NONE_TYPE = type(None)
 _OPTIONAL_BIN = frozenset({bytes, _NONE_TYPE})
-NO_HEADERS: Flat = []
-"""Shared by all messages without headers; never changed."""
+NO_HEADERS: Flat = ()
 _PACKER = msgpack.Packer()
 """Shared: `pack` neither releases the GIL nor calls back into Python for the types used here."""
 
 
 class Columns(NamedTuple):
-    """The messages of one entry, a list per field, all of one length."""
+    """The messages of one entry, a column per field, all of one length."""
 
     keys: Sequence[bytes | None]
     payloads: Sequence[bytes | None]
@@ -139,7 +138,7 @@ def as_bin_column(values: Iterable[Buffer | None], what: str) -> list[bytes | No
 def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
     """Header pairs as the flat array that is stored."""
     require_type("headers", headers, Iterable)
-    flat: Flat = []
+    flat: list[bytes] = []
     for pair in headers:
         if (
             not isinstance(pair, tuple | list)
@@ -153,14 +152,14 @@ def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
         raise ConfigurationError(
             f"a message has at most {HEADERS_MAX} headers, got {len(flat) // 2}: put the rest into the payload"
         )
-    return flat
+    return tuple(flat)
 
 
 # ---- encode
 
 
 def encode_messages(columns: Columns) -> bytes:
-    """Pack a batch in one call. The values are bytes, None and flat lists (see `as_bin_column`)."""
+    """Pack a batch in one call. The values are bytes, None and flat headers (see `as_bin_column`)."""
     keys, payloads, headers = columns
     count = len(payloads)
     flat: list[object] = [MAGIC, 0, None, None, NO_HEADERS] * count
@@ -202,14 +201,19 @@ def decode_messages(body: Buffer, count: int) -> Columns:
     return columns
 
 
-def _unpack(body: Buffer, objects: int) -> list[Any]:
+def _unpack(body: Buffer, objects: int) -> tuple[Any, ...]:
     # An array header in front turns N objects into one object: one call into C.
     wrapped = b"".join((_ARRAY_32.pack(0xDD, objects), body))
     try:
         if _HUGE_ARRAY.search(wrapped, _ARRAY_32.size):
             return _unpack_guarded(body, objects)
-        found: list[Any] = msgpack.unpackb(
-            wrapped, max_array_len=max(objects, 2 * HEADERS_MAX), max_map_len=0, max_ext_len=0, max_str_len=0
+        found: tuple[Any, ...] = msgpack.unpackb(
+            wrapped,
+            use_list=False,
+            max_array_len=max(objects, 2 * HEADERS_MAX),
+            max_map_len=0,
+            max_ext_len=0,
+            max_str_len=0,
         )
     except (ValueError, msgpack.UnpackException) as error:
         reason = str(error) or type(error).__name__
@@ -217,13 +221,14 @@ def _unpack(body: Buffer, objects: int) -> list[Any]:
     return found
 
 
-def _unpack_guarded(body: Buffer, objects: int) -> list[Any]:
+def _unpack_guarded(body: Buffer, objects: int) -> tuple[Any, ...]:
     """The slower way for a body in which an inner array may claim 65,536 items or more.
 
     Nested claims would make msgpack reserve that many slots a thousand levels deep, so none may claim more
     than a message's headers can have. (A payload that merely contains such bytes comes this way, too.)
     """
     unpacker = msgpack.Unpacker(
+        use_list=False,
         max_buffer_size=max(len(body), 1),
         max_array_len=2 * HEADERS_MAX,
         max_map_len=0,
@@ -231,7 +236,7 @@ def _unpack_guarded(body: Buffer, objects: int) -> list[Any]:
         max_str_len=0,
     )
     unpacker.feed(body)
-    found = list(islice(unpacker, objects))
+    found = tuple(islice(unpacker, objects))
     if len(found) != objects:
         raise EntryFormatError(
             f"entry claims {objects // FIELDS} messages, but ends after {len(found) // FIELDS}: it is damaged"
@@ -260,7 +265,7 @@ def _header_arrays_bytes(headers: Sequence[Any]) -> int:
     """Encoded size of what must be flat arrays of bins, beyond the one byte that every array has."""
     if headers.count(NO_HEADERS) == len(headers):
         return 0
-    if set(map(type, headers)) != {list}:
+    if set(map(type, headers)) != {tuple}:
         raise EntryFormatError("headers of a message must be an array: the entry is damaged")
     counts, parts = list(map(len, headers)), list(chain.from_iterable(headers))
     if max(counts) > 2 * HEADERS_MAX:

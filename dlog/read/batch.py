@@ -17,8 +17,8 @@ from dlog.model import Header, Message, MessageId
 
 _new: Any = tuple.__new__
 
-_MESSAGE_OVERHEAD_BYTES = 110
-"""Of the objects of a payload and of an empty list of headers, and of places in three columns."""
+_MESSAGE_OVERHEAD_BYTES = 60
+"""Of the object of a payload, and of places in three columns."""
 _PART_OVERHEAD_BYTES = 50
 """Of the object of a key, or of a header's key or value."""
 

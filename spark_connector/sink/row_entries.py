@@ -120,7 +120,7 @@ class _Headers:
 
     def flat(self, begin: int, end: int) -> list[Flat]:
         borders = self._borders[begin : end + 1].tolist()
-        return [self._flat[2 * low : 2 * high] for low, high in pairwise(borders)]
+        return [tuple(self._flat[2 * low : 2 * high]) for low, high in pairwise(borders)]
 
 
 def _binary(column: pa.Array) -> pa.Array:

@@ -36,7 +36,7 @@ def entry_of(
     messages_before: int | None = None,
     producer: ProducerMark | None = None,
 ) -> bytes:
-    headers: list[Flat] = [[]] * len(payloads)
+    headers: list[Flat] = [()] * len(payloads)
     columns = Columns(keys or [None] * len(payloads), list(payloads), headers)
     return b"".join(
         encode_entry(

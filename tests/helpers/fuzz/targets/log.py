@@ -203,7 +203,7 @@ def _plain_entries() -> Iterator[bytes]:
 
 def _compressed() -> Iterator[bytes]:
     yield from (entry for entry in _golden_entries() if entry[2] and len(entry) < 2000)
-    columns = Columns([None] * 50, [b"the same payload " * 3] * 50, [[]] * 50)
+    columns = Columns([None] * 50, [b"the same payload " * 3] * 50, [()] * 50)
     for codec in (Codec.ZSTD, Codec.LZ4):
         yield b"".join(encode_entry(columns, epoch=1, append_time_us=2, codec=codec))
 

@@ -112,7 +112,7 @@ def test_messages_of_several_logs_may_be_in_one_batch() -> None:
 
 def test_every_column_of_a_message() -> None:
     columns = ArrowColumns(read_schema(EVERY), "orders", 10)
-    headers = [[b"a", b"1", b"a", b"2"], [], [b"\xff", b""]]
+    headers = [(b"a", b"1", b"a", b"2"), (), (b"\xff", b"")]
     entry = batch_of(7, 3, [b"v", b"", None], [b"k", None, b""], headers, time_us=1_000_001)
     assert list(columns.add(entry)) == []
     (batch,) = columns.rest()
@@ -169,7 +169,7 @@ def test_a_batch_with_many_bytes_is_full_before_it_has_its_rows(monkeypatch: pyt
         batch_of(1, 0, [b"x" * 400] * 2),
         batch_of(1, 1, [b"x" * 300]),
         batch_of(1, 2, [None], keys=[b"k" * 1000]),
-        batch_of(1, 3, [None], headers=[[b"name", b"v" * 996]]),
+        batch_of(1, 3, [None], headers=[(b"name", b"v" * 996)]),
         batch_of(1, 4, [b"x" * 20] * 100).slice(0, 30),
     ]
     batches = [batch for entry in entries for batch in columns.add(entry)]

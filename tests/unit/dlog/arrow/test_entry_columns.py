@@ -28,11 +28,11 @@ def table(count: int, key: bytes | None, payload: bytes | None, headers: Flat | 
             return [None] * count
         return [(b"%d" % number + value)[: len(value)] for number in range(count)]
 
-    return Columns(numbered(key), numbered(payload), [headers or []] * count)
+    return Columns(numbered(key), numbered(payload), [headers or ()] * count)
 
 
 def as_lists(found: EntryColumns) -> tuple[list[bytes | None], list[bytes | None], list[Flat]]:
-    headers = found.headers if found.headers is not None else [[]] * found.count
+    headers = found.headers if found.headers is not None else [()] * found.count
     return found.keys.to_pylist(), found.payloads.to_pylist(), headers
 
 
@@ -68,11 +68,11 @@ def test_messages_of_equal_sizes_are_a_table(size: int, key: bytes | None, short
 @pytest.mark.parametrize(
     "columns",
     [
-        Columns([None, None], [b"a", b"bb"], [[], []]),
-        Columns([None, b"k"], [b"aaa", b"b"], [[], []]),
-        Columns([b"kk", b"k"], [b"a", b"bb"], [[], []]),
-        Columns([None, None], [b"a", None], [[], []]),
-        Columns([b"", None], [None, b""], [[], []]),
+        Columns([None, None], [b"a", b"bb"], [(), ()]),
+        Columns([None, b"k"], [b"aaa", b"b"], [(), ()]),
+        Columns([b"kk", b"k"], [b"a", b"bb"], [(), ()]),
+        Columns([None, None], [b"a", None], [(), ()]),
+        Columns([b"", None], [None, b""], [(), ()]),
         table(3, None, b"payload", [b"name", b"value"]),
     ],
 )
@@ -113,7 +113,7 @@ def test_damaged_bytes_are_taken_or_refused_as_the_decoder_takes_or_refuses_them
 
 
 def test_a_slice_of_a_slice_has_its_messages_and_indexes() -> None:
-    entry = entry_of(Columns([None] * 5, [b"%d" % each for each in range(5)], [[]] * 4 + [[b"h", b"v"]]))
+    entry = entry_of(Columns([None] * 5, [b"%d" % each for each in range(5)], [()] * 4 + [(b"h", b"v")]))
     part = decode_columns(1, 2, entry).slice(1, 5).slice(1, 4)
     assert (part.count, part.first_index) == (3, 2)
-    assert as_lists(part) == ([None] * 3, [b"2", b"3", b"4"], [[], [], [b"h", b"v"]])
+    assert as_lists(part) == ([None] * 3, [b"2", b"3", b"4"], [(), (), (b"h", b"v")])

@@ -21,7 +21,7 @@ def payloads_of(batch: Batch[int]) -> list[bytes | None]:
 def test_a_lone_message_leaves_immediately_when_nothing_is_in_flight() -> None:
     """An idle writer does not wait for company."""
     batcher = Batcher[int](LIMITS)
-    assert batcher.add(b"a", None, [], 0, now=1.0) == ()
+    assert batcher.add(b"a", None, (), 0, now=1.0) == ()
     batch = batcher.due(1.0, in_flight=False)
     assert batch is not None and batch.payloads == [b"a"] and batch.tokens == [0]
     assert batcher.deadline() is None
@@ -30,8 +30,8 @@ def test_a_lone_message_leaves_immediately_when_nothing_is_in_flight() -> None:
 def test_a_partial_batch_lingers_while_others_are_in_flight() -> None:
     """It leaves `linger_s` after its first message, not after its last."""
     batcher = Batcher[int](LIMITS)
-    batcher.add(b"a", None, [], 0, now=1.0)
-    batcher.add(b"b", None, [], 1, now=1.009)
+    batcher.add(b"a", None, (), 0, now=1.0)
+    batcher.add(b"b", None, (), 1, now=1.009)
     assert batcher.due(1.009, in_flight=True) is None
     assert batcher.deadline() == 1.01
     batch = batcher.due(1.01, in_flight=True)
@@ -41,7 +41,7 @@ def test_a_partial_batch_lingers_while_others_are_in_flight() -> None:
 def test_a_batch_full_by_count_leaves_immediately() -> None:
     """The message that fills it is in it."""
     batcher = Batcher[int](LIMITS)
-    left = [batcher.add(b"x", None, [], index, now=0.0) for index in range(5)]
+    left = [batcher.add(b"x", None, (), index, now=0.0) for index in range(5)]
     assert [len(batches) for batches in left] == [0, 0, 0, 0, 1]
     assert left[-1][0].tokens == [0, 1, 2, 3, 4]
     assert batcher.take() is None
@@ -50,8 +50,8 @@ def test_a_batch_full_by_count_leaves_immediately() -> None:
 def test_a_batch_full_by_bytes_leaves_immediately() -> None:
     """The same by bytes."""
     batcher = Batcher[int](LIMITS)
-    assert batcher.add(b"x" * 600, None, [], 0, now=0.0) == ()
-    (batch,) = batcher.add(b"x" * 600, None, [], 1, now=0.0)
+    assert batcher.add(b"x" * 600, None, (), 0, now=0.0) == ()
+    (batch,) = batcher.add(b"x" * 600, None, (), 1, now=0.0)
     assert batch.count == 2
 
 
@@ -59,45 +59,45 @@ def test_a_message_that_does_not_fit_any_more_sends_the_batch_before_it() -> Non
     """No entry exceeds entry_bytes_max; order is kept."""
     limits = BatchLimits(entry_bytes_max=ENTRY_OVERHEAD_BYTES + 1024, batch_bytes=1000)
     batcher = Batcher[int](limits)
-    batcher.add(b"x" * 500, None, [], 0, now=0.0)
-    first, second = batcher.add(b"y" * 1010, None, [], 1, now=0.0)
+    batcher.add(b"x" * 500, None, (), 0, now=0.0)
+    first, second = batcher.add(b"y" * 1010, None, (), 1, now=0.0)
     assert (first.tokens, second.tokens) == ([0], [1])
 
 
 def test_messages_that_fill_an_entry_exactly_leave_in_one() -> None:
     limits = BatchLimits(entry_bytes_max=4096)
     batcher = Batcher[int](limits)
-    batcher.add(b"x" * 1000, None, [], 0, now=0.0)
+    batcher.add(b"x" * 1000, None, (), 0, now=0.0)
     rest = limits.body_bytes_max - batcher.open_bytes
     payload = b"y" * (rest - message_bytes(None, b"y" * 1000, []) + 1000)
-    assert batcher.add(payload, None, [], 1, now=0.0) == ()
+    assert batcher.add(payload, None, (), 1, now=0.0) == ()
     assert batcher.open_bytes == limits.body_bytes_max
 
 
 def test_a_batch_of_exactly_its_bytes_is_full() -> None:
     size = message_bytes(None, b"x" * 100, [])
     batcher = Batcher[int](BatchLimits(batch_bytes=2 * size))
-    assert batcher.add(b"x" * 100, None, [], 0, now=0.0) == ()
-    assert [batch.tokens for batch in batcher.add(b"x" * 100, None, [], 1, now=0.0)] == [[0, 1]]
+    assert batcher.add(b"x" * 100, None, (), 0, now=0.0) == ()
+    assert [batch.tokens for batch in batcher.add(b"x" * 100, None, (), 1, now=0.0)] == [[0, 1]]
 
 
 def test_a_message_above_the_limit_is_refused_and_changes_nothing() -> None:
     """Both numbers are named; what waits goes on waiting."""
     limits = BatchLimits(entry_bytes_max=4096)
     batcher = Batcher[int](limits)
-    batcher.add(b"a", None, [], 0, now=0.0)
+    batcher.add(b"a", None, (), 0, now=0.0)
     largest = 4096 - ENTRY_OVERHEAD_BYTES - message_bytes(None, b"", []) - 1
     with pytest.raises(MessageTooLargeError, match=r"entry of 4097 bytes, .* is 4096") as caught:
-        batcher.add(b"x" * (largest + 1), None, [], 1, now=0.0)
+        batcher.add(b"x" * (largest + 1), None, (), 1, now=0.0)
     assert (caught.value.entry_bytes, caught.value.entry_bytes_max) == (4097, 4096)
     assert batcher.open_count == 1
-    assert [batch.tokens for batch in batcher.add(b"x" * largest, None, [], 2, now=0.0)] == [[0]]
+    assert [batch.tokens for batch in batcher.add(b"x" * largest, None, (), 2, now=0.0)] == [[0]]
 
 
 def test_append_many_is_one_entry_or_an_error() -> None:
     """Empty, unequal or too large: refused whole."""
     assert Batch.of(LIMITS, [b"a", None]).payloads == [b"a", None]
-    assert Batch.of(LIMITS, [b"a"], keys=[b"k"], headers=[[(b"h", b"v")]]).headers == [[b"h", b"v"]]
+    assert Batch.of(LIMITS, [b"a"], keys=[b"k"], headers=[[(b"h", b"v")]]).headers == [(b"h", b"v")]
     with pytest.raises(AppendRejectedError, match="at least one"):
         Batch.of(LIMITS, [])
     with pytest.raises(ConfigurationError, match="as many keys"):
@@ -141,7 +141,7 @@ def test_nothing_is_lost_doubled_or_reordered(sizes: list[int], batch_bytes: int
     batcher = Batcher[int](limits)
     batches: list[Batch[int]] = []
     for token, size in enumerate(sizes):
-        batches += batcher.add(b"x" * size, None, [], token, now=0.0)
+        batches += batcher.add(b"x" * size, None, (), token, now=0.0)
     rest = batcher.take()
     batches += [rest] if rest else []
     assert [token for batch in batches for token in batch.tokens] == list(range(len(sizes)))

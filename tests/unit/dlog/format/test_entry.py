@@ -57,9 +57,11 @@ def unhex(text: str | None) -> bytes | None:
 def vector_columns(vector: dict[str, Any]) -> Columns:
     messages = vector["messages"]
     return Columns(
-        [unhex(message["key"]) for message in messages],
-        [unhex(message["payload"]) for message in messages],
-        [[bytes.fromhex(part) for pair in message["headers"] for part in pair] for message in messages],
+        tuple(unhex(message["key"]) for message in messages),
+        tuple(unhex(message["payload"]) for message in messages),
+        tuple(
+            tuple(bytes.fromhex(part) for pair in message["headers"] for part in pair) for message in messages
+        ),
     )
 
 
@@ -107,9 +109,9 @@ columns_strategy = st.lists(
     max_size=40,
 ).map(
     lambda rows: Columns(
-        [row[0] for row in rows],
-        [row[1] for row in rows],
-        [[part for pair in row[2] for part in pair] for row in rows],
+        tuple(row[0] for row in rows),
+        tuple(row[1] for row in rows),
+        tuple(tuple(part for pair in row[2] for part in pair) for row in rows),
     )
 )
 
@@ -189,7 +191,7 @@ def test_one_message_is_encoded_as_a_batch_of_one(columns: Columns, epoch: int, 
 
 def test_one_message_that_exceeds_an_entry_is_refused() -> None:
     with pytest.raises(MessageTooLargeError):
-        encode_message(None, bytes(BODY_BYTES_MAX), [], 1, 5, 0)
+        encode_message(None, bytes(BODY_BYTES_MAX), (), 1, 5, 0)
 
 
 @given(columns_strategy)
@@ -204,7 +206,7 @@ def test_sizes_are_known_before_encoding(columns: Columns) -> None:
 @pytest.mark.parametrize("size", [0, 255, 256, 65535, 65536])
 def test_sizes_are_right_at_each_length_class(size: int) -> None:
     """bin 8, 16 and 32 begin where msgpack says."""
-    columns = Columns([b"k" * size, None], [None, b"p" * size], [[], [b"h", b"v" * size]])
+    columns = Columns((b"k" * size, None), (None, b"p" * size), ((), (b"h", b"v" * size)))
     encoded = encode_messages(columns)
     assert columns_bytes(columns) == len(encoded)
     assert decode_messages(encoded, 2) == columns
@@ -261,7 +263,7 @@ def test_each_wrong_field_is_named(body: bytes, words: str) -> None:
 
 def test_unknown_magic_names_both_versions() -> None:
     """A later layout and a foreign entry get different sentences, both with both numbers."""
-    entry = encode_one(Columns([None], [b"x"], [[]]))
+    entry = encode_one(Columns([None], [b"x"], [()]))
     with pytest.raises(EntryFormatError, match="format version 2, this program reads version 1"):
         decode_entry(b"\xd2" + entry[1:])
     with pytest.raises(EntryFormatError, match="starts with byte 0x7f, a dlog entry starts with 0xd1"):
@@ -270,7 +272,7 @@ def test_unknown_magic_names_both_versions() -> None:
 
 def test_wrong_count_or_length_is_refused() -> None:
     """The envelope's count and length are compared with what is there."""
-    body = encode_messages(Columns([None, None], [b"a", b"b"], [[], []]))
+    body = encode_messages(Columns([None, None], [b"a", b"b"], [(), ()]))
     for count in (0, 1, 3, 2**32 - 1):
         with pytest.raises(EntryFormatError):
             decode_entry(entry_around(body, count))
@@ -287,7 +289,7 @@ def test_a_claimed_size_above_the_cap_is_refused_before_inflating() -> None:
 
 def test_more_messages_before_an_entry_than_a_ledger_can_have_are_refused() -> None:
     """The sum with those of the entry fits into a signed 64-bit number."""
-    column = Columns([None] * 2, [b"a", b"b"], [[], []])
+    column = Columns([None] * 2, [b"a", b"b"], [(), ()])
     highest = 2**63 - 1 - 2
     for before in (0, highest):
         entry = b"".join(encode_entry(column, epoch=1, append_time_us=1, messages_before=before))
@@ -311,7 +313,7 @@ def test_a_frame_larger_than_its_claim_is_refused() -> None:
     """A zstd frame that says another size than the envelope is not inflated."""
     entry = bytearray(
         b"".join(
-            encode_entry(Columns([None], [b"z" * 500], [[]]), epoch=1, append_time_us=1, codec=Codec.ZSTD)
+            encode_entry(Columns([None], [b"z" * 500], [()]), epoch=1, append_time_us=1, codec=Codec.ZSTD)
         )
     )
     struct.pack_into(">I", entry, 23, 20)
@@ -331,13 +333,13 @@ def test_nested_arrays_that_claim_much_are_refused(header: bytes) -> None:
 
 def test_payloads_that_look_like_huge_arrays_are_just_payloads() -> None:
     """Such bytes take the slower way and decode the same."""
-    columns = Columns([None] * 3, [b"\xdd\x00\x01\x02\x03", b"\xc2\xc3", b"\xdd\x00" * 9], [[]] * 3)
+    columns = Columns((None,) * 3, (b"\xdd\x00\x01\x02\x03", b"\xc2\xc3", b"\xdd\x00" * 9), ((),) * 3)
     assert decode_messages(encode_messages(columns), 3) == columns
 
 
 def test_the_decoder_reads_the_envelope_alone() -> None:
     """A time seek needs no messages."""
-    entry = encode_one(Columns([None], [b"x"], [[]]))
+    entry = encode_one(Columns([None], [b"x"], [()]))
     envelope, stored = decode_envelope(entry)
     assert envelope.count == 1
     assert bytes(stored) == entry[27:]
@@ -349,12 +351,12 @@ def test_the_decoder_reads_the_envelope_alone() -> None:
 def test_a_body_above_the_hard_limit_is_refused() -> None:
     """Apache's limit on an entry bounds the messages before compression, too."""
     with pytest.raises(MessageTooLargeError, match=str(BODY_BYTES_MAX)):
-        encode_one(Columns([None], [b"x" * BODY_BYTES_MAX], [[]]))
+        encode_one(Columns([None], [b"x" * BODY_BYTES_MAX], [()]))
 
 
 def test_incompressible_messages_are_stored_plain() -> None:
     """Compression that does not pay is left away."""
-    envelope, _ = encode_entry(Columns([None], [b"x"], [[]]), epoch=1, append_time_us=1, codec=Codec.ZSTD)
+    envelope, _ = encode_entry(Columns([None], [b"x"], [()]), epoch=1, append_time_us=1, codec=Codec.ZSTD)
     assert envelope[2] == Codec.NONE
 
 
@@ -370,7 +372,7 @@ def test_text_must_be_encoded_by_its_owner() -> None:
 
 def test_headers_are_pairs_of_bytes_and_not_too_many() -> None:
     """A header that is no pair of bytes, or one too many, is refused."""
-    assert flat_headers([(b"a", b"1"), (b"a", b"2")]) == [b"a", b"1", b"a", b"2"]
+    assert flat_headers([(b"a", b"1"), (b"a", b"2")]) == (b"a", b"1", b"a", b"2")
     with pytest.raises(ConfigurationError, match="pair of bytes"):
         flat_headers([("a", b"1")])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match="pair of bytes"):

@@ -53,10 +53,10 @@ def test_every_field_arrives_as_it_was() -> None:
         ],
     )
     assert decoded(batch) == [
-        (None, b"a", []),
-        (b"", b"", []),
-        (b"key", None, [b"x", b"1", b"x", b""]),
-        (b"k" * 70_000, b"\x00" * 300, ["ü".encode(), b"\xff"]),
+        (None, b"a", ()),
+        (b"", b"", ()),
+        (b"key", None, (b"x", b"1", b"x", b"")),
+        (b"k" * 70_000, b"\x00" * 300, ("ü".encode(), b"\xff")),
     ]
 
 
@@ -89,7 +89,7 @@ def test_any_rows_come_back_in_order(found: list[tuple[Any, Any, Any]], most: in
         [value for _, value, _ in found], [key for key, _, _ in found], [pairs for _, _, pairs in found]
     )
     wanted = [
-        (key, value, [part for pair in pairs or [] for part in (pair["key"].encode(), pair["value"])])
+        (key, value, tuple(part for pair in pairs or [] for part in (pair["key"].encode(), pair["value"])))
         for key, value, pairs in found
     ]
     assert decoded(batch.slice(skipped), max(most, 700)) == wanted[skipped:]
@@ -99,7 +99,7 @@ def test_any_rows_come_back_in_order(found: list[tuple[Any, Any, Any]], most: in
 def test_text_and_large_types_are_taken(kind: pa.DataType) -> None:
     value = "tea" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else b"tea"
     batch = pa.RecordBatch.from_pydict({"value": pa.array([value, None], kind)})
-    assert decoded(batch) == [(None, b"tea", []), (None, None, [])]
+    assert decoded(batch) == [(None, b"tea", ()), (None, None, ())]
 
 
 def test_entries_are_cut_by_bytes_and_by_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,5 +134,5 @@ def test_headers_that_no_message_can_have_are_refused(pairs: list[Any]) -> None:
 
 def test_one_message_has_what_its_columns_say() -> None:
     [entry] = encode_rows(rows([b"v"], [b"k"], [[{"key": "a", "value": b"b"}]]), MIB)
-    assert entry.body == encode_messages(Columns([b"k"], [b"v"], [[b"a", b"b"]]))
+    assert entry.body == encode_messages(Columns([b"k"], [b"v"], [(b"a", b"b")]))
     assert entry.count == 1
