@@ -183,7 +183,7 @@ def test_batches_begin_with_the_rest_of_one_that_was_begun(cluster: Standalone, 
         with client.reader(log, until="latest") as reader:
             assert [next(reader).payload, next(reader).payload] == [b"0", b"1"]
             for batch in reader.batches():
-                assert batch.payloads == [b"2", b"3", b"4"]
+                assert list(batch.payloads) == [b"2", b"3", b"4"]
                 assert batch.first_id.batch_index == 2
                 break
             assert [message.payload for message in reader] == [b"5", b"6", b"7", b"8", b"9"]

@@ -133,11 +133,7 @@ def written_entry(data: bytes) -> None:
     place = SnapshotPlace(0, cutter.take(2 * PRODUCER_BYTES).ljust(2 * PRODUCER_BYTES, b"\0"))
     entry = moved_entry(b"".join(pieces), messages_before=7, producers=place)
     assert decode_entry(entry) == (replace(envelope, messages_before=7, producers=place), found)
-    assert (list(found.keys), list(found.payloads), list(found.headers)) == (
-        columns.keys,
-        columns.payloads,
-        columns.headers,
-    )
+    assert found == columns
     assert (envelope.producer, envelope.messages_before, envelope.epoch) == (producer, before, 3)
     damaged = bytearray(entry)
     damaged[cutter.number(2) % len(entry)] ^= cutter.number() or 1
@@ -147,13 +143,13 @@ def written_entry(data: bytes) -> None:
 def _columns(cutter: Cutter) -> Columns:
     keys: list[bytes | None] = []
     payloads: list[bytes | None] = []
-    headers: list[list[bytes]] = []
+    headers: list[tuple[bytes, ...]] = []
     for _ in range(1 + cutter.below(20)):
         shape = cutter.number()
         keys.append(cutter.take(cutter.below(40)) if shape & 1 else None)
         payloads.append(cutter.take(cutter.below(300)) * (1 + 9 * (shape >> 7)) if shape & 2 else None)
-        headers.append([cutter.take(cutter.below(20)) for _ in range(2 * (shape >> 2 & 15))])
-    return Columns(keys, payloads, headers)
+        headers.append(tuple(cutter.take(cutter.below(20)) for _ in range(2 * (shape >> 2 & 15))))
+    return Columns(tuple(keys), tuple(payloads), tuple(headers))
 
 
 def producer_snapshot(data: bytes) -> None:
