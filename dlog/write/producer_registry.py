@@ -134,7 +134,11 @@ class ProducerRegistry:
             batch = batch.without_first(accepted + 1 - first_sequence)
             first_sequence = accepted + 1
         if producer is None:
-            self._check_count()
+            try:
+                self._check_count()
+            except TooManyProducersError:
+                self.leave_out(producer_id, first_sequence, last_sequence)
+                raise
             producer = self._producers[producer_id] = ProducerAppends(producer_id)
         if left_out:
             self._left_out[producer_id] = keep_above(left_out, last_sequence)

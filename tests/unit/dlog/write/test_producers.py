@@ -683,6 +683,27 @@ def test_there_is_a_most_of_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     play(scene)
 
 
+def test_what_found_no_place_among_the_producers_must_be_repeated_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a later one would make it look as if it were in the log."""
+    monkeypatch.setattr(producer_registry, "PRODUCERS_MAX", 1)
+
+    async def scene(cluster: SimulatedCluster, client: LogClient, writer: LogWriter) -> None:
+        await (await writer.producer("a")).append(b"a", sequence=1)
+        other = await writer.producer("b")
+        with pytest.raises(TooManyProducersError):
+            await other.append(b"b7", sequence=7)
+        await writer.forget_producer("a")
+        with pytest.raises(AppendRejectedError, match="append from 7 on again"):
+            await other.append(b"b8", sequence=8)
+        for number in (7, 8):
+            assert (await other.append(b"b%d" % number, sequence=number)).new == 1
+        assert await read(client) == [b"a", b"b7", b"b8"]
+
+    play(scene)
+
+
 # ---- capacity for snapshots
 
 
