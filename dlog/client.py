@@ -220,11 +220,16 @@ class LogClient:
     async def _released(self) -> None:
         if self._releasing is None:
             self._releasing = start_task(self._release())
-        try:
-            await asyncio.shield(self._releasing)
-        except asyncio.CancelledError:
-            await self._releasing  # it takes milliseconds, and half closed is worse
-            raise
+        cancelled: asyncio.CancelledError | None = None
+        while not self._releasing.done():
+            try:
+                await asyncio.wait((self._releasing,))
+            except asyncio.CancelledError as error:
+                cancelled = error  # it takes milliseconds, and half closed is worse
+        if cancelled is not None:
+            raise cancelled
+        if not self._releasing.cancelled():  # as by a program that cancels all tasks of its loop
+            self._releasing.result()
 
     async def _release(self) -> None:
         """Close everything, whatever of it fails, and raise the first error.

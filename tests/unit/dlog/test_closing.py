@@ -57,6 +57,34 @@ async def test_a_cancelled_close_waits_a_second_and_the_next_one_not_at_all(
         assert now() - begun < 0.1
 
 
+async def test_however_often_a_close_is_cancelled_everything_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted_log() as log, log.client() as client:
+        begun, go_on, is_closed = asyncio.Event(), asyncio.Event(), False
+        close_store = client._store.close
+
+        async def slow() -> None:
+            nonlocal is_closed
+            begun.set()
+            await go_on.wait()
+            await close_store()
+            is_closed = True
+
+        monkeypatch.setattr(client._store, "close", slow)
+        closing = asyncio.create_task(client.close())
+        async with asyncio.timeout(GUARD_S):
+            await begun.wait()
+            for _ in range(3):
+                closing.cancel()
+                await asyncio.sleep(0)
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            assert is_closed
+            await client.close()
+
+
 ALLOWED = {"close", "warn_unclosed"}
 ARGUMENTS: dict[str, object] = {
     "log": "orders",
