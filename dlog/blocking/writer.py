@@ -17,7 +17,7 @@ from dlog.blocking.pending import Board, Pending
 from dlog.blocking.producer import Producer
 from dlog.core.batching import Headers
 from dlog.errors import AppendsFailedError
-from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, message_bytes
+from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, header_pairs, message_bytes
 from dlog.model import MessageId, MessageIds, Owner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from dlog.write.writer import LogWriter
@@ -80,13 +80,9 @@ class Writer(NotCopied):
         deadline = Deadline(timeout_s)
         if expect_tail is None:
             return self.submit(payload, key, headers, timeout_s=timeout_s).result_by(deadline)
-        expected = MessageId.of(expect_tail)
-
-        async def append() -> asyncio.Future[MessageId]:
-            return asyncio.ensure_future(self._target.append(payload, key, headers, expect_tail=expected))
-
-        pending: Pending[MessageId] = self._crossing.put(None, append, 0, deadline)
-        return pending.result_by(deadline)
+        return self._submit_expecting(MessageId.of(expect_tail), payload, key, headers, deadline).result_by(
+            deadline
+        )
 
     def append_many(
         self,
@@ -132,13 +128,30 @@ class Writer(NotCopied):
         flat = NO_HEADERS
         if headers:
             flat = flat_headers(headers)
-            headers = list(zip(flat[0::2], flat[1::2], strict=True))
+            headers = header_pairs(flat)
         payload, key = as_bin(payload, "a payload"), as_bin(key, "a key")
         size = message_bytes(key, payload, flat)
         if size > self._body_bytes_max:
             self._target.batch_limits.check(size, "message")
         deadline = None if timeout_s is None else Deadline(timeout_s)
         return self._crossing.put((payload, key, headers), None, size, deadline)
+
+    def _submit_expecting(
+        self,
+        expected: MessageId,
+        payload: Buffer | None,
+        key: Buffer | None,
+        headers: Headers,
+        deadline: Deadline,
+    ) -> Pending[MessageId]:
+        """As `submit`, whose steps are not shared: a call more would cost each message."""
+        flat = flat_headers(headers) if headers else NO_HEADERS
+        message = as_bin(payload, "a payload"), as_bin(key, "a key"), header_pairs(flat)
+        size = message_bytes(message[1], message[0], flat)
+        self._target.batch_limits.check(size, "message")
+        return self._crossing.put(
+            None, lambda: self._target.submit_expecting(expected, *message), size, deadline
+        )
 
     def submit_many(
         self,

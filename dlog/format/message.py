@@ -155,6 +155,11 @@ def flat_headers(headers: Iterable[tuple[bytes, bytes]]) -> Flat:
     return tuple(flat)
 
 
+def header_pairs(flat: Flat) -> tuple[tuple[bytes, bytes], ...]:
+    """The flat array as pairs of name and value."""
+    return tuple(zip(flat[0::2], flat[1::2], strict=True)) if flat else ()
+
+
 # ---- encode
 
 

@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from dlog.format.entry import decode_entry
-from dlog.format.message import Buffer, Flat
+from dlog.format.message import Buffer, Flat, header_pairs
 from dlog.model import Header, Message, MessageId
 
 _new: Any = tuple.__new__
@@ -76,7 +76,7 @@ class MessageBatch:
         return map(_new, repeat(MessageId), zip(repeat(self.ledger_id), repeat(self.entry_id), indexes))
 
     def __iter__(self) -> Iterator[Message]:
-        headers: Iterator[tuple[Header, ...]] = map(_pairs, self.headers)
+        headers: Iterator[tuple[Header, ...]] = map(header_pairs, self.headers)
         columns = zip(self.ids(), self.payloads, self.keys, headers, repeat(self.append_time_us))
         return map(_new, repeat(Message), columns)
 
@@ -119,7 +119,3 @@ def memory_bytes(batch: MessageBatch, body_bytes: int) -> int:
     """About what the columns of the batch take, of which the messages have this number of bytes."""
     parts = len(batch) - batch.keys.count(None) + sum(map(len, batch.headers))
     return body_bytes + _MESSAGE_OVERHEAD_BYTES * len(batch) + _PART_OVERHEAD_BYTES * parts
-
-
-def _pairs(flat: Flat) -> tuple[Header, ...]:
-    return tuple(zip(flat[0::2], flat[1::2], strict=True)) if flat else ()

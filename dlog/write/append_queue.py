@@ -21,7 +21,7 @@ from dlog.config import LogConfig
 from dlog.core.batching import ENTRY_BYTES_MIN, Batch, Batcher, BatchLimits, Headers
 from dlog.errors import MessageTooLargeError, QueueFullError
 from dlog.format.entry import ENTRY_OVERHEAD_BYTES
-from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers
+from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, header_pairs
 from dlog.format.producer_snapshot import PRODUCER_BYTES, PRODUCERS_MAX, LastMessage
 from dlog.model import Appended, MessageId, MessageIds
 from dlog.write.active_ledger import ActiveLedger
@@ -172,6 +172,8 @@ class AppendQueue:
             self._check_open()
             # What is refused does not wait first; and what waits is as it was when the caller passed it.
             payload, key = as_bin(payload, "a payload"), as_bin(key, "a key")
+            if headers:
+                headers = header_pairs(flat_headers(headers))
             size = _size(payload, key)
             self._check_size(size)
             await self._budget.wait(size)
@@ -187,13 +189,14 @@ class AppendQueue:
         return self._take(payload, key, headers)
 
     def _take(self, payload: Buffer | None, key: Buffer | None, headers: Headers) -> Waiter:
-        if self.refusal is not None:
-            raise self.refusal.copy()
         if type(payload) is not bytes:
             payload = as_bin(payload, "a payload")
         if key is not None:
             key = as_bin(key, "a key")
         flat = flat_headers(headers) if headers else NO_HEADERS
+        # Not before: an iterator of the program may have ended this writer.
+        if self.refusal is not None:
+            raise self.refusal.copy()
         waiter: Waiter = self._loop.create_future()
         for batch in self._batcher.add(payload, key, flat, waiter, self._loop.time()):
             self._dispatch(PendingEntry(batch, whole=False))

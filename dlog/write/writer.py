@@ -27,7 +27,7 @@ from dlog.errors import (
     QueueFullError,
     WriterDeposedError,
 )
-from dlog.format.message import Buffer
+from dlog.format.message import Buffer, as_bin, flat_headers, header_pairs
 from dlog.format.producer_snapshot import producer_id
 from dlog.metadata.log_ref import LogRef
 from dlog.model import NO_MESSAGE, LogMetadata, MessageId, MessageIds, Owner, check_log_name
@@ -204,8 +204,7 @@ class LogWriter:
             if future is None:
                 future = await self._queue.submit(payload, key, headers)
         else:
-            await self._check_tail(MessageId.of(expect_tail))
-            future = self._queue.submit_nowait(payload, key, headers)
+            future = await self.submit_expecting(MessageId.of(expect_tail), payload, key, headers)
         return await future
 
     async def append_many(
@@ -298,6 +297,21 @@ class LogWriter:
             QueueFullError: the buffer is full; the message is certainly absent.
             The errors that the call of `submit` raises.
         """
+        return self._queue.submit_nowait(payload, key, headers)
+
+    async def submit_expecting(
+        self, expected: MessageId, payload: Buffer | None, key: Buffer | None, headers: Headers
+    ) -> asyncio.Future[MessageId]:
+        """Submit one message if the log's last one has this id; never waits for buffer space. The future gets its id.
+
+        The call raises what `append` raises of arguments, of `expect_tail` and once the writer has ended.
+
+        Invariant: no code of the program runs between the comparison and the message's place in the log.
+        """
+        payload, key = as_bin(payload, "a payload"), as_bin(key, "a key")
+        if headers:
+            headers = header_pairs(flat_headers(headers))
+        await self._check_tail(expected)
         return self._queue.submit_nowait(payload, key, headers)
 
     async def producer(self, name: str) -> LogProducer:

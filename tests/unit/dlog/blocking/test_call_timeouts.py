@@ -12,7 +12,13 @@ import pytest
 
 from dlog.blocking.loop_thread import LoopThread
 from dlog.core.batching import BatchLimits
-from dlog.errors import AppendIndeterminateError, AppendsFailedError, CallTimeoutError, QueueFullError
+from dlog.errors import (
+    AppendIndeterminateError,
+    AppendsFailedError,
+    CallTimeoutError,
+    MessageTooLargeError,
+    QueueFullError,
+)
 from dlog.model import NO_MESSAGE, MessageId
 from dlog.read.resolution import Resolution
 from ledger.config import LedgerClientConfig
@@ -169,6 +175,40 @@ def test_a_conditional_batch_is_decided_by_the_tail() -> None:
         assert second.result()[0] > first
         writer.flush()
         assert payloads(log) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_conditional_append_that_takes_too_long_appends_what_it_was_given() -> None:
+    """Its first step reads the log's last message; the caller may use its buffer again. And `flush` waits for it."""
+    with blocking_log() as log:
+        client = log.client(ledger=PATIENT)
+        with client.open_writer("orders", create=True) as writer:
+            last = writer.append(b"one")
+        writer = client.open_writer("orders")
+        payload, headers = bytearray(b"two"), [(b"name", b"value")]
+        log.be_silent()
+        with pytest.raises(CallTimeoutError) as late:
+            writer.append(payload, None, headers, expect_tail=last, timeout_s=0.05)
+        payload[:] = b"old"
+        headers.clear()
+        with pytest.raises(CallTimeoutError):
+            writer.flush(timeout_s=0.05)
+        log.speak()
+        writer.flush()
+        assert late.value.pending is not None and late.value.pending.done()
+        assert late.value.pending.result() > last
+        with client.reader("orders", until="latest") as reader:
+            found = [(message.payload, message.headers) for message in reader]
+        assert found == [(b"one", ()), (b"two", ((b"name", b"value"),))]
+
+
+def test_a_conditional_append_checks_its_message_where_it_is_called() -> None:
+    with blocking_log() as log:
+        writer: Any = log.client(batching=SMALL).open_writer("orders", create=True)
+        log.be_silent()
+        with pytest.raises(MessageTooLargeError, match="the message needs an entry of"):
+            writer.append(bytes(16 * KIB), expect_tail=NO_MESSAGE, timeout_s=0)
+        with pytest.raises(ConfigurationError, match="a payload must be bytes or None"):
+            writer.append("text", expect_tail=NO_MESSAGE, timeout_s=0)
 
 
 def test_wrong_arguments_are_refused_in_the_names_of_the_call() -> None:

@@ -35,6 +35,7 @@ ASYNCIO_ONLY = {
         "submit_nowait",
         "batch_of",
         "submit_batch",
+        "submit_expecting",
         "start_flush",
         "closed_error",
         "undecided_error",

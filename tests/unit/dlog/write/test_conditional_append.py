@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -152,6 +152,22 @@ async def test_of_conditional_appends_that_expect_one_tail_one_is_appended() -> 
         assert [isinstance(outcome, AppendRejectedError) for outcome in outcomes].count(True) == len(ways) - 1
         [message_id] = [outcome for outcome in outcomes if isinstance(outcome, MessageId)]
         assert writer.position is not None and message_id.entry_id == writer.position.entry_id - 1
+
+
+async def test_nothing_is_appended_between_the_comparison_and_the_message() -> None:
+    """Headers are an iterable of the program, which may do anything (docs/log-semantics.md#rule-12)."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+
+        def headers() -> Iterator[tuple[bytes, bytes]]:
+            writer.submit_nowait(b"other")
+            yield b"name", b"value"
+
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendRejectedError):
+                await writer.append(b"first", None, headers(), expect_tail=NO_MESSAGE)
+            await writer.flush()
+        assert await payloads(client, "orders") == [b"other"]
 
 
 async def test_a_conditional_batch_does_not_wait_for_buffer_space() -> None:

@@ -15,7 +15,7 @@ from dlog.errors import MessageTooLargeError
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError
 from tests.helpers.ledger.scripted_bookies import GUARD_S
-from tests.helpers.log.scripted_log import ScriptedLog, payloads, scripted_log
+from tests.helpers.log.scripted_log import ScriptedLog, scripted_log
 
 SMALL = 2_000
 """Bytes of the buffer: one entry, and no more."""
@@ -60,12 +60,16 @@ async def test_what_is_not_valid_is_refused_without_waiting(message: Any, error:
 async def test_a_message_that_waits_is_as_it_was_passed() -> None:
     """The caller may use its buffer again."""
     async with full_writer() as (log, client, writer):
-        payload = bytearray(b"third")
-        waiting = asyncio.create_task(writer.append(payload))
+        payload, headers = bytearray(b"third"), [(b"name", b"value")]
+        waiting = asyncio.create_task(writer.append(payload, None, headers))
         await asyncio.sleep(0)
         payload[:] = b"other"
+        headers.clear()
         for bookie in log.bookies:
             bookie.speak()
         async with asyncio.timeout(GUARD_S):
             await waiting
-        assert await payloads(client, "orders") == [b"first" * 100, b"second" * 200, b"third"]
+        async with client.reader("orders", until="latest") as reader:
+            messages = [message async for message in reader]
+        assert [message.payload for message in messages] == [b"first" * 100, b"second" * 200, b"third"]
+        assert messages[-1].headers == ((b"name", b"value"),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -172,6 +173,20 @@ def test_a_second_close_that_is_cancelled_leaves_the_first_one_alone() -> None:
             assert append.result() is not None
 
     simulate(main)
+
+
+async def test_an_append_whose_headers_end_the_writer_is_refused() -> None:
+    """They are an iterable of the program; what a writer accepts after its end would never have an outcome."""
+    async with scripted_log() as log, log.client() as client:
+        writer = await client.open_writer("orders", create=True)
+
+        def headers() -> Iterator[tuple[bytes, bytes]]:
+            writer.abort()
+            yield b"name", b"value"
+
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendAbortedError, match="is closed"):
+                await writer.append(b"first", None, headers())
 
 
 async def test_a_flush_refuses_a_time_that_is_none() -> None:
