@@ -22,7 +22,7 @@ class HeldCursor:
         self, cursors: CursorStore, ref: LogRef, taken: Versioned[StoredCursor], environment: Environment
     ) -> None:
         self._cursors = cursors
-        self._ref = ref
+        self.ref = ref
         self._stored = taken
         self._environment = environment
         self._wanted = _Wanted(self.value.position, None)
@@ -65,7 +65,7 @@ class HeldCursor:
                     properties=now.properties if wanted.properties is None else wanted.properties,
                     updated_us=self._environment.wall_us(),
                 )
-                self._stored = await self._cursors.move(self._ref, changed, self._stored)
+                self._stored = await self._cursors.move(self.ref, changed, self._stored)
             self._made = asked
 
 

@@ -210,6 +210,7 @@ class Reader:
 
     async def _open(self) -> None:
         self._ledgers.check_loop()
+        self._held = None
         self._fetcher = await until_available(
             self._new_fetcher,
             self._ledgers.environment,
@@ -280,19 +281,24 @@ class Reader:
         await self.close()
 
     async def _begin(self, ref: LogRef, places: Places) -> MessageId:
-        """Where to begin. A cursor is taken over, or created where the range begins."""
+        """Where to begin. A cursor is taken over, or created where the range begins.
+
+        Once in an opening, however many attempts it has: a reader that opens later may have taken it over since.
+        """
         if self._cursor_name is None:
             return await places.start(self._wanted)
-        cursors = self._logs.cursors
-        taken = await cursors.take(ref, self._cursor_name, lambda: places.begin(self._wanted))
+        cursors, held = self._logs.cursors, self._held
+        if held is None or held.ref != ref:
+            taken = await cursors.take(ref, self._cursor_name, lambda: places.begin(self._wanted))
+            held = self._held = HeldCursor(cursors, ref, taken, self._ledgers.environment)
         try:
             record = (await self._logs.read(ref)).value
         except LogNotFoundError:
+            self._held = None
             await cursors.forget(ref)  # created after its log was deleted
             raise
         require_readable(str(ref), record)
-        self._held = HeldCursor(cursors, ref, taken, self._ledgers.environment)
-        return self._held.value.position
+        return held.value.position
 
     # ---- iteration
 

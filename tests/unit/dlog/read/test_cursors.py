@@ -21,9 +21,10 @@ from dlog.errors import (
 )
 from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId
 from dlog.read.backlog import Lag
+from dlog.read.places import Places
 from dlog.testing import SimulatedCluster, simulate
 from dlog.write.writer import LogWriter
-from ledger.errors import ConfigurationError, InvalidNameError
+from ledger.errors import ConfigurationError, InvalidNameError, MetadataUnavailableError, ReadError
 
 LOG = "orders"
 Scene = Callable[[LogClient, LogWriter], Awaitable[None]]
@@ -280,6 +281,54 @@ def test_an_older_reader_stops_at_its_next_acknowledgement() -> None:
             with pytest.raises(CursorMovedError):
                 await new.ack()
         assert await taken(client, 3) == [b"0", b"1", b"2"]
+
+    play(scene)
+
+
+def test_a_reader_that_opens_in_several_attempts_takes_its_cursor_once() -> None:
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            writer = await client.open_writer(LOG, create=True)
+            await writer.append_many([b"1", b"2", b"3"])
+            for bookie in cluster.bookies:
+                bookie.pause()
+            older = client.reader(LOG, cursor="c", until="latest")
+            opening = asyncio.create_task(older.open())
+            await asyncio.sleep(1)  # it has taken the cursor, and cannot find the tail
+            assert older.cursor is not None
+            async with other.reader(LOG, cursor="c") as newer:
+                await newer.ack(properties={"worker": "newer"})
+                with pytest.raises(ReadError):
+                    await opening
+                await newer.ack(properties={"worker": "still the newer"})
+                for bookie in cluster.bookies:
+                    bookie.resume()
+                await asyncio.sleep(30)
+                async with older:  # another opening
+                    assert older.cursor.properties == (("worker", "still the newer"),)
+                    with pytest.raises(CursorMovedError):
+                        await newer.ack(properties={"worker": "newer"})
+
+    simulate(main)
+
+
+def test_a_log_that_is_created_anew_during_an_opening_gets_its_cursor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(client: LogClient, writer: LogWriter) -> None:
+        honest, outages = Places.find, [MetadataUnavailableError("no answer")]
+
+        async def find(places: Places, where: Any, *, is_end: bool = False) -> MessageId:
+            while is_end and outages:
+                await client.delete(LOG)
+                await client.create(LOG)
+                raise outages.pop()
+            return await honest(places, where, is_end=is_end)
+
+        monkeypatch.setattr(Places, "find", find)
+        async with client.reader(LOG, cursor="c", until="latest") as reader:
+            await reader.ack(properties={"worker": "one"})
+        assert [cursor.properties for cursor in await client.cursors(LOG)] == [(("worker", "one"),)]
 
     play(scene)
 
