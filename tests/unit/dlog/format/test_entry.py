@@ -3,17 +3,22 @@
 Pitfall: docs/pitfalls.md#half-a-batch.
 """
 
+import importlib.util
 import json
 import struct
+import sys
+import threading
 from dataclasses import replace
 from typing import Any
 
 import msgpack
+import msgpack.fallback
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlog.errors import EntryFormatError, MessageTooLargeError
+from dlog.format import message
 from dlog.format.entry import (
     BODY_BYTES_MAX,
     Codec,
@@ -358,6 +363,40 @@ def test_incompressible_messages_are_stored_plain() -> None:
     """Compression that does not pay is left away."""
     envelope, _ = encode_entry(Columns([None], [b"x"], [()]), epoch=1, append_time_us=1, codec=Codec.ZSTD)
     assert envelope[2] == Codec.NONE
+
+
+def test_threads_encode_at_the_same_time_without_the_extension_of_msgpack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its packer in Python has a buffer that threads must not share; the module decides when it is imported."""
+    monkeypatch.setattr(msgpack, "Packer", msgpack.fallback.Packer)
+    spec = importlib.util.spec_from_file_location("message_in_python", message.__file__)
+    assert spec is not None and spec.loader is not None
+    in_python = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(in_python)
+    wrong: list[object] = []
+
+    def encode(payload: bytes) -> None:
+        columns = Columns([None] * 20, [payload] * 20, [()] * 20)
+        expected = encode_messages(columns)
+        for _ in range(200):
+            try:
+                if (found := in_python.encode_messages(columns)) != expected:
+                    wrong.append(found)
+            except Exception as error:  # noqa: BLE001 - whatever the packer makes of it
+                wrong.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=encode, args=(each * 30,)) for each in (b"A", b"B")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong, wrong[0]
 
 
 def test_text_must_be_encoded_by_its_owner() -> None:
