@@ -6,6 +6,7 @@ Changes that come close together are one new snapshot. While the metadata store 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -75,6 +76,8 @@ class MetadataCache:
         """The latest of them that is in the snapshot."""
         self._wanted = Signal()
         self._listeners: list[OnChange] = []
+        self._unreported: deque[tuple[MetadataSnapshot, Disappeared]] = deque()
+        """With which listeners are called: more than one while they change what is followed."""
         self._changed = Signal()
         """Set for an instant by each new snapshot, and when there will be none."""
         self._updating: asyncio.Task[None] | None = None
@@ -85,11 +88,13 @@ class MetadataCache:
     # ---- life
 
     async def start(self) -> None:
-        """Read cluster id, layout and registered bookies, and follow the bookies from then on.
+        """Read cluster id, layout and registered bookies, and follow the bookies from then on. Once.
 
         Raises:
             MetadataUnavailableError: the metadata store cannot be reached, or holds no cluster.
         """
+        if self._snapshot is not None:  # it was awaited, and is entered now
+            return
         self._unwatch[_BOOKIES] = self._store.watch_bookies(partial(self._read_soon, _BOOKIES))
         self._snapshot = MetadataSnapshot(
             cluster_id=await self._store.instance_id(),
@@ -151,7 +156,7 @@ class MetadataCache:
         return found
 
     def on_change(self, listener: OnChange) -> Unwatch:
-        """Call `listener` with each new snapshot and what disappeared; the result ends that.
+        """Call `listener` with each new snapshot and what disappeared, in order; the result ends that.
 
         Raises:
             ConfigurationError: `listener` is not a function.
@@ -332,8 +337,19 @@ class MetadataCache:
         if new != before:
             self._snapshot = new
             self._wake()
-            for listener in list(self._listeners):
-                listener(new, disappeared)
+            self._unreported.append((new, disappeared))
+            if len(self._unreported) == 1:  # else a listener has called this, and its caller goes on with it
+                self._report()
+
+    def _report(self) -> None:
+        """Call the listeners: each of them gets the snapshots in order."""
+        try:
+            while self._unreported:
+                for listener in list(self._listeners):
+                    listener(*self._unreported[0])
+                self._unreported.popleft()
+        finally:
+            self._unreported.clear()  # a listener has failed
 
     async def _read(self, key: Key) -> Changes:
         """What is there now."""

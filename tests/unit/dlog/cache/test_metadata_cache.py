@@ -13,6 +13,7 @@ import pytest
 
 from dlog.aio import connect
 from dlog.cache.metadata_cache import _BOOKIES, MetadataCache
+from dlog.cache.snapshot import Disappeared, MetadataSnapshot
 from dlog.core.metadata_changes import with_orphan_barred
 from dlog.core.metadata_keys import record_key
 from dlog.format.log_metadata import encode_record
@@ -241,6 +242,57 @@ async def test_a_listener_can_be_removed() -> None:
         await eventually(lambda: cache.snapshot.logs[ORDERS].record.last_ledger_id == 5)
         assert len(seen) == 1
         remove()  # it may be called again
+
+
+async def test_a_listener_that_changes_what_is_followed_does_not_change_the_order() -> None:
+    async with cached() as (cache, logs, _):
+        for log in (ORDERS, OTHERS):
+            await logs.create(log)
+        await cache.follow_logs([ORDERS])
+        seen: list[tuple[bool, bool]] = []
+
+        def forget(snapshot: MetadataSnapshot, disappeared: Disappeared) -> None:
+            if snapshot.contains_log(ORDERS):
+                cache.forget(ORDERS)
+
+        def note(snapshot: MetadataSnapshot, disappeared: Disappeared) -> None:
+            seen.append((snapshot.contains_log(ORDERS), snapshot.contains_log(OTHERS)))
+
+        cache.on_change(forget)
+        cache.on_change(note)
+        await cache.follow_logs([OTHERS])
+        assert seen == [(True, True), (False, True)]
+
+
+async def test_after_the_error_of_a_listener_the_others_get_what_comes_next() -> None:
+    async with cached() as (cache, logs, _):
+        for log in (ORDERS, OTHERS):
+            await logs.create(log)
+        seen: list[MetadataSnapshot] = []
+
+        def fail(*_: Any) -> None:
+            raise ZeroDivisionError
+
+        remove = cache.on_change(fail)
+        cache.on_change(lambda snapshot, disappeared: seen.append(snapshot))
+        with pytest.raises(ZeroDivisionError):
+            await cache.follow_logs([ORDERS])
+        remove()
+        await cache.follow_logs([OTHERS])
+        assert seen == [cache.snapshot]
+
+
+async def test_a_cache_that_was_awaited_may_be_entered() -> None:
+    """It is started once, so that its end is the end of all that it has begun."""
+    async with cached() as (_, logs, store), connect(store.uri) as client:
+        await logs.create(ORDERS)
+        cache = await client.metadata_cache()
+        await cache.follow_logs([ORDERS])
+        updating = cache._updating
+        async with cache:
+            assert cache.snapshot.contains_log(ORDERS)
+            assert cache._updating is updating
+        assert updating is not None and updating.done()
 
 
 async def test_a_change_ends_the_waits_for_it() -> None:
