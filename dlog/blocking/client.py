@@ -262,18 +262,13 @@ class Client(NotCopied):
         """
         if self._thread.lost:
             return
-        try:
+        with self._thread.unless_closed():
             if self._thread.usable:
                 self._thread.check()
-        except ConfigurationError:
-            if not self._thread.closed:
-                raise
         try:
-            if self._thread.usable:
-                self._settle(timeout_s)
-        except ConfigurationError:
-            if not self._thread.closed:  # else another thread has closed it first
-                raise
+            with self._thread.unless_closed():
+                if self._thread.usable:
+                    self._settle(timeout_s)
         finally:
             self._thread.close()
         found = [writer.unread_failures() for writer in self._writers]

@@ -22,8 +22,8 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakSet
 
@@ -142,6 +142,15 @@ class LoopThread:
         if not self.usable:
             raise self.refusal()
         self.check_caller()
+
+    @contextmanager
+    def unless_closed(self) -> Iterator[None]:
+        """For closing something: nothing is left to do if another thread has closed the client first."""
+        try:
+            yield
+        except ConfigurationError:
+            if not self._closed:
+                raise
 
     def check_caller(self) -> None:
         """Refuse a wait for the loop that could not end: in its own thread, or once no thread runs it any more.

@@ -81,7 +81,8 @@ class MetadataCache(NotCopied):
             CallTimeoutError: not closed within `timeout_s` seconds.
         """
         if self._thread.usable and not self._thread.lost:
-            self._thread.run_within(timeout_s, "close", self._target.close)
+            with self._thread.unless_closed():
+                self._thread.run_within(timeout_s, "close", self._target.close)
 
     def __enter__(self) -> Self:
         return self

@@ -483,7 +483,8 @@ class Reader(NotCopied):
             CallTimeoutError: not closed within `timeout_s` seconds.
         """
         if self._thread.usable and not self._thread.lost:
-            self._thread.run_within(timeout_s, "close", self._close)
+            with self._thread.unless_closed():
+                self._thread.run_within(timeout_s, "close", self._close)
 
     async def _close(self) -> None:
         # Its holder may be a thread that a signal has interrupted, and whose handler waits for this call.

@@ -245,12 +245,15 @@ class Writer(NotCopied):
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after the writer has ended.
-            ConfigurationError: `timeout_s` is not a number.
+            ConfigurationError: `timeout_s` is not a number; or a function that the client calls, as the callback of
+                an append, has called this. Nothing is closed then.
         """
         require_type("timeout_s", timeout_s, float, type(None))
         if self._thread.usable and not self._thread.lost:
+            self._thread.check_caller()
             self._stop()
-            self._thread.run(self._close, timeout_s)
+            with self._thread.unless_closed():
+                self._thread.run(self._close, timeout_s)
         if not self._thread.forked:
             self._raise_failures()
 

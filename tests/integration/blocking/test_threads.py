@@ -6,11 +6,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import pytest
 
 import dlog
-from dlog.blocking.client import Reader
+from dlog.blocking.client import Client, Reader
+from dlog.blocking.loop_thread import LoopThread
 from dlog.local.embedded import Standalone
 
 pytestmark = pytest.mark.integration
@@ -113,3 +115,32 @@ def test_the_rest_of_a_batch_goes_to_one_thread(cluster: Standalone, log: str) -
                 next(reader)
                 seen = _read_in_threads(reader, [_batches] * 3)
             assert sorted(chain.from_iterable(seen)) == list(range(1, 3000))
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda client, log: client.open_writer(log),
+        lambda client, log: client.reader(log),
+        lambda client, log: client.metadata_cache(),
+    ],
+    ids=["writer", "reader", "cache"],
+)
+def test_a_close_returns_if_another_thread_closes_the_client_first(
+    cluster: Standalone, log: str, opened: Callable[[Client, str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = dlog.connect(cluster.uri)
+    client.create(log)
+    found = opened(client, log)
+    run_within = LoopThread.run_within
+
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(LoopThread, "run_within", run_within)
+        other = threading.Thread(target=client.close)
+        other.start()
+        other.join()
+        return run_within(*arguments)
+
+    monkeypatch.setattr(LoopThread, "run_within", overtaken)
+    found.close()
+    assert client._thread.ended

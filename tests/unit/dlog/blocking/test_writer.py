@@ -188,6 +188,25 @@ def test_a_failure_that_comes_while_failures_are_reported_is_reported_next() -> 
         assert reported == count
 
 
+def test_a_close_in_a_callback_is_refused_and_changes_nothing() -> None:
+    with blocking_log() as log:
+        writer = log.client().open_writer("orders", create=True)
+        refused: list[str] = []
+
+        def close(_: object) -> None:
+            try:
+                writer.close()
+            except ConfigurationError as error:
+                refused.append(str(error))
+
+        appended = writer.submit(b"one")
+        appended.add_done_callback(close)
+        appended.result()
+        writer.append(b"two")
+        writer.close()
+        assert len(refused) == 1 and "use dlog.aio" in refused[0]
+
+
 def test_an_append_that_a_callback_could_not_wait_for_appends_nothing() -> None:
     """ConfigurationError means that nothing was changed: its caller may append the message elsewhere."""
     with blocking_log() as log:
