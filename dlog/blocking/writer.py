@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +23,7 @@ from dlog.model import MessageId, MessageIds, Owner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from dlog.write.writer import LogWriter
 from ledger.arguments import require_type
-from ledger.errors import LogStoreError
+from ledger.errors import ConfigurationError, LogStoreError
 from ledger.model import LedgerId
 
 
@@ -40,6 +41,8 @@ class Writer(NotCopied):
         self._crossing = Crossing(thread, self._board, writer)
         self._body_bytes_max = writer.batch_limits.body_bytes_max
         self._closed = False
+        self._settled = False
+        """Whether it has ended, by itself or aborted, and every append has its outcome."""
 
     # ---- appending
 
@@ -279,7 +282,14 @@ class Writer(NotCopied):
     @property
     def is_open(self) -> bool:
         """Whether its client must close it, or report what failed, when the client is closed."""
-        return not self._closed or bool(self._board.unread)
+        if not (self._closed or self._settled) and self._target.over.done() and self._crossing.empty:
+            # Its last outcomes may still be on their way to `unread`: what the loop calls from now on comes after them.
+            with suppress(ConfigurationError):  # the client is closed
+                self._thread.post(self._note_settled)
+        return not (self._closed or self._settled) or bool(self._board.unread)
+
+    def _note_settled(self) -> None:
+        self._settled = True
 
     @property
     def has_undecided(self) -> bool:

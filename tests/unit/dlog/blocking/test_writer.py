@@ -188,6 +188,25 @@ def test_a_failure_that_comes_while_failures_are_reported_is_reported_next() -> 
         assert reported == count
 
 
+def test_a_client_does_not_keep_writers_that_have_ended() -> None:
+    """Unless they have failures to report: a program may reopen its log without end, and close none of its writers."""
+    with blocking_log() as log:
+        client = log.client()
+        ended = [client.open_writer("orders", create=True) for _ in range(3)]
+        ended[-1].abort()
+        failed = client.open_writer("failed", create=True)
+        log.be_silent()
+        failed.submit(b"x")
+        failed.abort()
+        log.speak()
+        give_up_at = time.monotonic() + 20
+        while any(writer.is_open for writer in ended) and time.monotonic() < give_up_at:
+            time.sleep(0.01)
+        last = client.open_writer("others", create=True)
+        assert client._writers == {failed, last}
+        assert failed.unread_failures() is not None
+
+
 def test_a_close_in_a_callback_is_refused_and_changes_nothing() -> None:
     with blocking_log() as log:
         writer = log.client().open_writer("orders", create=True)
