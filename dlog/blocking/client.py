@@ -19,6 +19,7 @@ from typing import Self
 from weakref import WeakSet
 
 from dlog.admin import LogInfo
+from dlog.blocking.deadline import Deadline
 from dlog.blocking.forwarding import forwards
 from dlog.blocking.loop_thread import LoopThread
 from dlog.blocking.metadata_cache import MetadataCache
@@ -257,11 +258,12 @@ class Client(NotCopied):
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after everything is closed.
-            ConfigurationError: `timeout_s` is not a number; or a function that the client calls, as the callback of
-                an append, has called this. Nothing is closed then.
+            ConfigurationError: `timeout_s` is not a number of 0 or more; or a function that the client calls, as the
+                callback of an append, has called this. Nothing is closed then.
         """
         if self._thread.lost:
             return
+        Deadline(timeout_s)  # checked before anything is closed
         with self._thread.unless_closed():
             if self._thread.usable:
                 self._thread.check()

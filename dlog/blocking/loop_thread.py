@@ -95,7 +95,7 @@ class LoopThread:
 
         Raises:
             CallTimeoutError: it was cancelled.
-            ConfigurationError: `timeout_s` is not a number.
+            ConfigurationError: `timeout_s` is not a number of 0 or more.
             The errors of `run`.
         """
         self.check()

@@ -138,9 +138,10 @@ class Pending(Future[T]):
 
         Raises:
             CallTimeoutError: no outcome within `timeout` seconds; the append goes on.
+            ConfigurationError: `timeout` is not a number of 0 or more.
             The errors of `append`. They then count as read (`Writer.flush`).
         """
-        return self.result_by(None if timeout is None else Deadline(timeout))
+        return self.result_by(None if timeout is None else Deadline(timeout, "timeout"))
 
     def result_by(self, deadline: Deadline | None) -> T:
         """As `result`."""
@@ -155,8 +156,9 @@ class Pending(Future[T]):
 
         Raises:
             CallTimeoutError: no outcome within `timeout` seconds; the append goes on.
+            ConfigurationError: `timeout` is not a number of 0 or more.
         """
-        self._wait(None if timeout is None else Deadline(timeout))
+        self._wait(None if timeout is None else Deadline(timeout, "timeout"))
         # `concurrent.futures.wait` only looks for errors; its caller has not seen them yet.
         if self._waiters_made is None or not self._waiters_made.held:
             self._board.unread.pop(self, None)

@@ -22,7 +22,6 @@ from dlog.format.message import NO_HEADERS, Buffer, as_bin, flat_headers, header
 from dlog.model import MessageId, MessageIds, Owner
 from dlog.write.unread_failures import raise_unless_raising, unread_failures
 from dlog.write.writer import LogWriter
-from ledger.arguments import require_type
 from ledger.errors import ConfigurationError, LogStoreError
 from ledger.model import LedgerId
 
@@ -187,9 +186,11 @@ class Writer(NotCopied):
         Raises:
             AppendsFailedError: an append failed and its `result()` was not called since.
             CallTimeoutError: not done within `timeout_s` seconds; the appends go on.
+            ConfigurationError: `timeout_s` is not a number of 0 or more.
         """
+        deadline = None if timeout_s is None else Deadline(timeout_s)
         mark = self._crossing.put_mark(self._target.start_flush)
-        if not self._board.wait_until(mark.done, None if timeout_s is None else Deadline(timeout_s)):
+        if not self._board.wait_until(mark.done, deadline):
             raise self._target.undecided_error(timeout_s)
         mark.result()
         self._raise_failures()
@@ -248,10 +249,10 @@ class Writer(NotCopied):
 
         Raises:
             AppendsFailedError: an append failed and its outcome was not read. Raised after the writer has ended.
-            ConfigurationError: `timeout_s` is not a number; or a function that the client calls, as the callback of
-                an append, has called this. Nothing is closed then.
+            ConfigurationError: `timeout_s` is not a number of 0 or more; or a function that the client calls, as the
+                callback of an append, has called this. Nothing is closed then.
         """
-        require_type("timeout_s", timeout_s, float, type(None))
+        Deadline(timeout_s)  # checked before anything is changed
         if self._thread.usable and not self._thread.lost:
             self._thread.check_caller()
             self._stop()

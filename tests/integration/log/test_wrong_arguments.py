@@ -376,7 +376,8 @@ def test_every_method_of_a_client_is_tried() -> None:
 def test_a_wrong_argument_of_a_client_is_an_error_of_ours(place: Place, method: str, parameter: str) -> None:
     def call(value: Any) -> Any:
         if method == "close":
-            return dlog.connect(place.uri).close(value)
+            with dlog.connect(place.uri) as client:  # it stays open if this is refused
+                return client.close(value)
         return getattr(place.client, method)(**{**OF_CLIENT[method], parameter: value})
 
     if method == "cursor_lag":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import pickle
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -234,6 +236,38 @@ def test_wrong_arguments_are_refused_in_the_names_of_the_call() -> None:
         writer = client.open_writer("orders", create=True)
         with pytest.raises(ConfigurationError, match="timeout_s must be a number"):
             writer.submit(b"one", timeout_s="1")
+
+
+@pytest.mark.parametrize("wrong", [-1, -0.5, math.nan, math.inf, -math.inf])
+def test_a_time_below_zero_or_that_is_none_is_refused_before_anything_is_done(wrong: float) -> None:
+    with blocking_log() as log:
+        client = log.client()
+        writer = client.open_writer("orders", create=True)
+        producer = writer.producer("one")
+        pending = writer.submit(b"one")
+        calls: list[Callable[[], object]] = [
+            lambda: client.create("others", timeout_s=wrong),
+            lambda: writer.append(b"no", timeout_s=wrong),
+            lambda: writer.append(b"no", expect_tail=NO_MESSAGE, timeout_s=wrong),
+            lambda: writer.append_many([b"no"], timeout_s=wrong),
+            lambda: writer.submit(b"no", timeout_s=wrong),
+            lambda: writer.submit_many([b"no"], timeout_s=wrong),
+            lambda: producer.append(b"no", sequence=1, timeout_s=wrong),
+            lambda: producer.submit(b"no", sequence=1, timeout_s=wrong),
+            lambda: writer.flush(wrong),
+            lambda: writer.close(wrong),
+            lambda: client.close(wrong),
+            lambda: pending.result(wrong),
+            lambda: pending.exception(wrong),
+        ]
+        for call in calls:
+            with pytest.raises(
+                ConfigurationError, match=r"^timeout(_s)? must be (0 or more seconds, or None|a number)"
+            ):
+                call()
+        writer.append(b"two")
+        assert client.list() == ["orders"]
+        assert payloads(log) == [b"one", b"two"]
 
 
 def test_what_ends_although_it_is_cancelled_is_returned() -> None:
