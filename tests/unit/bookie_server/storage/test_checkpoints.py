@@ -14,7 +14,18 @@ from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
 from dlog.testing.disk.disk import SimulatedDisk
 from dlog.testing.disk.timing import DiskTiming
-from tests.helpers.bookie.storage import KEY, EntryRun, add, add_run, durable, fence, make_entry, open_storage
+from tests.helpers.bookie.storage import (
+    KEY,
+    EntryRun,
+    add,
+    add_run,
+    copy_as_after_kill,
+    durable,
+    fence,
+    found_ids,
+    make_entry,
+    open_storage,
+)
 from tests.helpers.simulation.disk import new_disk, run
 
 _HOME = Path("/bookie")
@@ -136,6 +147,26 @@ def test_checkpoints_and_checks_of_the_disk_have_their_turn_under_load() -> None
         await storage.close()
 
     run(main())
+
+
+def test_a_start_that_has_replayed_a_full_cache_checkpoints_without_another_add(tmp_path: Path) -> None:
+    """A bookie that was killed during a checkpoint under load: other requests than adds would wait, too."""
+
+    async def run() -> None:
+        storage = await open_storage(tmp_path / "killed", write_cache_bytes_max=2**20)
+        await add(storage, storage.create_ledger(1, KEY), range(_ENTRIES))
+        copy_as_after_kill(tmp_path / "killed", tmp_path / "copy")
+        await storage.close()
+
+        storage = await open_storage(tmp_path / "copy", write_cache_bytes_max=16 * 1024)
+        try:
+            async with asyncio.timeout(30):
+                await storage.wait_for_room()
+            assert await found_ids(storage, 1, _ENTRIES) == list(range(_ENTRIES))
+        finally:
+            await storage.close()
+
+    asyncio.run(run())
 
 
 def test_an_entry_log_that_cannot_be_opened_is_left(tmp_path: Path) -> None:

@@ -156,7 +156,9 @@ def test_what_a_start_has_replayed_is_no_garbage_before_its_checkpoint(tmp_path:
         await add_large(storage, 5, range(60))
         home = copy_as_after_kill(tmp_path / "first", tmp_path / "killed")
         await storage.close()
-        storage = await open_storage(home, **ONCE)
+        storage = await open_storage(
+            home, write_cache_bytes_max=2**20, **ONCE
+        )  # not so full that it checkpoints
         assert await storage.remove_dead_logs() == 0
         again = copy_as_after_kill(home, tmp_path / "again")
         await storage.close()
