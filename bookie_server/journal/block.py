@@ -52,15 +52,20 @@ def _is(entry: memoryview | None, ledger_id: int, entry_id: int) -> bool:
     return ENTRY_IDS.unpack_from(entry)[:2] == (ledger_id, entry_id)
 
 
-def read_block(header: FileHeader, data: memoryview, offset: int, ledger_id: int, path: object) -> Block:
-    """The block of the record that fills `data`, read from `offset` of its file. BlockDamagedError if it is not."""
-    record = decode_record(header, data, 0, offset)
+def read_block(
+    header: FileHeader, data: memoryview, offset: int, ledger_id: int, path: object, *, apart: bool = False
+) -> Block:
+    """The block of the record that fills `data`, read from `offset` of its file. BlockDamagedError if it is not.
+
+    `apart`: it is no view of `data`.
+    """
+    record = decode_record(header, data, 0, offset, apart=apart)
     if (
         record is not None
         and record.type is RecordType.BLOCK
         and len(data) == RECORD_HEADER_BYTES + len(record.body)
     ):
-        block = decode_facts(data, RECORD_HEADER_BYTES)
+        block = decode_facts(record.body, 0, size=len(data))
         if block is not None and block.ledger_id == ledger_id:
             return block
     raise BlockDamagedError(

@@ -140,8 +140,13 @@ def _seed(header: FileHeader, kind: int, offset: int) -> int:
     return crc32c(_SALT.pack(offset), header.crc_seed) if kind == RecordType.BLOCK else header.crc_seed
 
 
-def decode_record(header: FileHeader, data: memoryview, offset: int, base: int = 0) -> Record | None:
-    """The record at `offset`, None unless it is intact and belongs to this file, of which `data` begins at `base`."""
+def decode_record(
+    header: FileHeader, data: memoryview, offset: int, base: int = 0, *, apart: bool = False
+) -> Record | None:
+    """The record at `offset`, None unless it is intact and belongs to this file, of which `data` begins at `base`.
+
+    `apart`: its body is no view of `data`, which it would keep in memory.
+    """
     start = offset + RECORD_HEADER_BYTES
     if start > len(data):
         return None
@@ -150,9 +155,11 @@ def decode_record(header: FileHeader, data: memoryview, offset: int, base: int =
         return None
     covered = bytes(data[offset : offset + 8]) + bytes(data[offset + 12 : start])
     body = data[start : start + length]
-    if crc32c(bytes(body), crc32c(covered, _seed(header, kind, base + offset))) != crc or kind not in _KNOWN:
+    copy = bytes(body)
+    if crc32c(copy, crc32c(covered, _seed(header, kind, base + offset))) != crc or kind not in _KNOWN:
         return None
-    return Record(RecordType(kind), sequence, group_start, body, header.file_id, base + offset)
+    kept = memoryview(copy) if apart else body
+    return Record(RecordType(kind), sequence, group_start, kept, header.file_id, base + offset)
 
 
 def record_start(header: FileHeader, data: bytes) -> tuple[RecordType, int] | None:

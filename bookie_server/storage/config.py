@@ -54,7 +54,8 @@ class StorageConfig:
     """One half of the write cache; a full half is flushed while the other half fills."""
 
     read_cache_bytes_max: int = 32 * MIB
-    """Blocks kept after a read, so that sequential readers read the disk once per read-ahead."""
+    """Blocks kept after a read, with their overhead in memory, so that sequential readers read the disk once per
+    read-ahead."""
 
     read_ahead_bytes: int = MIB
     """Read from an entry log at a time while a ledger is read in sequence."""

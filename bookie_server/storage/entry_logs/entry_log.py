@@ -7,11 +7,11 @@ exactly the bytes an index record names and believes them only when their CRC, p
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from bookie_server.disk.disk import Disk, DiskFile
 from bookie_server.disk.sectors import read_around
@@ -215,12 +215,16 @@ class EntryLogWriter:
                 file.close()
 
 
+class _Decode(Protocol):
+    def __call__(self, data: memoryview, offset: int, ledger_id: int, path: object, *, apart: bool) -> Block:
+        """StorageError."""
+
+
 class _Log(NamedTuple):
     """An open file with blocks."""
 
     file: DiskFile
-    decode: Callable[[memoryview, int, int, object], Block]
-    """From bytes, offset, ledger id and path. StorageError."""
+    decode: _Decode
 
 
 class EntryLogReader:
@@ -246,11 +250,13 @@ class EntryLogReader:
             data = memoryview(file.read_at(start, size))
         except DiskFailedError as error:
             raise BlockDamagedError(str(error), path=file.path, ledger_id=ledger_id) from error
+        # Whatever keeps one of several blocks keeps only its bytes. The check has copied them, so that costs no copy.
+        apart = len(intervals) > 1
         blocks = []
         for interval in intervals:
             at = interval.offset - start
             part = data[at : at + interval.block_bytes]
-            blocks.append(decode(part, interval.offset, ledger_id, file.path))
+            blocks.append(decode(part, interval.offset, ledger_id, file.path, apart=apart))
         return blocks
 
     def read_if_intact(self, ledger_id: int, interval: Interval) -> Block | None:
@@ -301,7 +307,7 @@ def _unreadable(error: LogStoreError, path: Path) -> StorageError:
     return (BlockDamagedError if is_damage else StorageError)(str(error), path=path)
 
 
-def _decoder(file: DiskFile, log_id: int) -> Callable[[memoryview, int, int, object], Block]:
+def _decoder(file: DiskFile, log_id: int) -> _Decode:
     """How blocks of the file are decoded, if its header is good. Any error of the tree."""
     if not is_segment(log_id):
         _require_known_version(file)
@@ -323,5 +329,7 @@ def _require_known_version(file: DiskFile) -> None:
         raise StorageError(str(error), path=file.path) from error
 
 
-def _entry_log_block(log_id: int, data: memoryview, offset: int, ledger_id: int, path: object) -> Block:
-    return decode_block(data, log_id, offset, ledger_id, path)
+def _entry_log_block(
+    log_id: int, data: memoryview, offset: int, ledger_id: int, path: object, *, apart: bool
+) -> Block:
+    return decode_block(data, log_id, offset, ledger_id, path, apart=apart)

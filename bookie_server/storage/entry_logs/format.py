@@ -121,15 +121,24 @@ class Block:
     __slots__ = ("_data", "_ends", "first", "ids", "last", "ledger_id", "size")
 
     def __init__(
-        self, data: memoryview, ledger_id: int, first: int, last: int, ends: Sequence[int], ids: Sequence[int]
+        self,
+        data: memoryview,
+        ledger_id: int,
+        first: int,
+        last: int,
+        ends: Sequence[int],
+        ids: Sequence[int],
+        *,
+        size: int,
     ) -> None:
+        """`size`: of the block on disk, or of the journal record that it is."""
         self._data = data
         self._ends = ends
         self.ledger_id = ledger_id
         self.first = first
         self.last = last
         self.ids = ids
-        self.size = len(data)
+        self.size = size
 
     def entry(self, entry_id: int) -> memoryview | None:
         """The entry as stored, None if it is not in this block."""
@@ -150,9 +159,14 @@ class Block:
         return [data[start:end] for start, end in pairwise(self._ends[index : index + count_max + 1])]
 
 
-def decode_block(data: memoryview, log_id: int, offset: int, ledger_id: int, path: object) -> Block:
-    """The block that fills `data`, read from `offset` of this log. BlockDamagedError if anything is wrong."""
-    block = _decoded(data, log_id, offset, ledger_id)
+def decode_block(
+    data: memoryview, log_id: int, offset: int, ledger_id: int, path: object, *, apart: bool = False
+) -> Block:
+    """The block that fills `data`, read from `offset` of this log. BlockDamagedError if anything is wrong.
+
+    `apart`: it is no view of `data`, which it would keep in memory.
+    """
+    block = _decoded(data, log_id, offset, ledger_id, apart)
     if block is None:
         raise BlockDamagedError(
             f"entry log {path} is damaged at offset {offset}: read ledger {ledger_id} from other bookies",
@@ -190,19 +204,25 @@ def decode_header(data: bytes, start: int) -> BlockHeader | None:
     return BlockHeader(ledger_id, first, last, count, start + _BLOCK_FACTS.size + 4 * count + body_bytes)
 
 
-def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int) -> Block | None:
+def _decoded(data: memoryview, log_id: int, offset: int, ledger_id: int, apart: bool) -> Block | None:
     if len(data) < BLOCK_HEADER_BYTES:
         return None
     magic, crc, found_ledger, _, _, count, body_bytes = _BLOCK_HEADER.unpack_from(data)
     if magic != BLOCK_MAGIC or len(data) != block_bytes(count, body_bytes) or found_ledger != ledger_id:
         return None
-    if crc32c(bytes(data[8:]), crc32c(_PLACE.pack(log_id, offset))) != crc:
+    covered = bytes(data[_FACTS_START:])
+    if crc32c(covered, crc32c(_PLACE.pack(log_id, offset))) != crc:
         return None
+    if apart:
+        return decode_facts(memoryview(covered), 0, size=len(data))
     return decode_facts(data, _FACTS_START)
 
 
-def decode_facts(data: memoryview, start: int) -> Block | None:
-    """The block whose facts begin at `start` and whose entries end with `data`, None if no writer of ours made it."""
+def decode_facts(data: memoryview, start: int, *, size: int | None = None) -> Block | None:
+    """The block whose facts begin at `start` and whose entries end with `data`, None if no writer of ours made it.
+
+    `size`: of the block on disk, if that is not all of `data`.
+    """
     lengths_start = start + _BLOCK_FACTS.size
     if len(data) < lengths_start:
         return None
@@ -215,7 +235,9 @@ def decode_facts(data: memoryview, start: int) -> Block | None:
     if ends[-1] != len(data):
         return None
     ids = _ids(data, first, last, count, ends)
-    return None if ids is None else Block(data, ledger_id, first, last, ends, ids)
+    if ids is None:
+        return None
+    return Block(data, ledger_id, first, last, ends, ids, size=len(data) if size is None else size)
 
 
 def _ids(data: memoryview, first: int, last: int, count: int, ends: Sequence[int]) -> Sequence[int] | None:
