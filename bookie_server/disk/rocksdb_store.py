@@ -70,6 +70,13 @@ class KeyValues(Protocol):
     def reopen(self) -> None:
         """After DiskFullError: accept writes again. Those not synced may be forgotten or durable."""
 
+    @property
+    def is_open(self) -> bool:
+        """False: it could not be opened for writing. Any thread may ask, and gets False also during a `reopen`."""
+
+    def ensure_open(self) -> None:
+        """`reopen` unless it is open, which forgets nothing. DiskFullError: it still cannot be opened for writing."""
+
     def exchange(self, install: Callable[[], None]) -> None:
         """Close, call `install`, which puts another store into this directory, and open that. Reads wait.
 
@@ -302,6 +309,16 @@ class _Rocks:
     def reopen(self) -> None:
         """A full disk stops RocksDB until it is reopened; it may flush on closing, or may not."""
         self._open_again(lambda: None)
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not None and self._full is None
+
+    def ensure_open(self) -> None:
+        if not self.is_open:
+            self.reopen()
+        if self._full is not None:
+            raise self._full.copy()
 
     def exchange(self, install: Callable[[], None]) -> None:
         self._open_again(install)

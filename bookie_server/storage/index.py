@@ -365,6 +365,15 @@ class Index:
         """Accept writes again after a full disk; what was not synced may be forgotten."""
         self._store.reopen()
 
+    @property
+    def is_open(self) -> bool:
+        """False: an error of `reopen` has left it closed, or it can only be read."""
+        return self._store.is_open
+
+    def ensure_open(self) -> None:
+        """Open it again if a `reopen` could not. DiskFullError: it cannot be opened for writing now."""
+        self._store.ensure_open()
+
     def exchange(self, install: Callable[[], None]) -> None:
         """Go on with the index that `install` puts into this one's directory; lookups wait for it.
 

@@ -295,7 +295,8 @@ class StorageMaintenance:
         self._set_writable(self._limits.on_disk_full())
 
     async def check_disk(self) -> None:
-        """Retry what met a full disk, measure, take the reserves back, and say whether adds are welcome."""
+        """Retry what met a full disk, open the index if that has closed it, measure, take the reserves back, and say
+        whether adds are welcome."""
         if self._running is not None:
             await asyncio.shield(self._running)
         if self._job is not None and self._running is None and not self._failed:
@@ -303,12 +304,13 @@ class StorageMaintenance:
         if self._failed:
             return
         try:
+            unopened = await self._opened_index()
             self.usages, no_spare = await self._room_worker.run(self._measure)
         except LogStoreError as error:
             self._callbacks.fail(error)
             return
         self._spare_possible = no_spare is None
-        self.shortage = self._full or no_spare
+        self.shortage = self._full or unopened or no_spare
         held = self.shortage is None
         # Entry logs go to whichever ledger directory has space.
         journal, *ledgers = self.usages
@@ -317,6 +319,19 @@ class StorageMaintenance:
         if (failed := len(self._parts.directories.failed)) > self._failed_directories:
             self._failed_directories = failed
             self._callbacks.directory_failed()
+
+    async def _opened_index(self) -> DiskFullError | None:
+        """Open the index again where a full disk, or a limit of open files, has left it closed; why it still is.
+
+        Not only the checkpoint's own tries open it: with nothing to store there is none, and reads need it.
+        """
+        if self._parts.index.is_open:
+            return None
+        try:
+            await self._storage_worker.run(self._parts.index.ensure_open, self._on_error)
+        except DiskFullError as full:
+            return full
+        return None
 
     def _measure(self) -> tuple[list[DirectoryUsage], DiskFullError | None]:
         shortage: DiskFullError | None = None

@@ -217,6 +217,24 @@ def test_without_a_descriptor_it_is_not_reopened_and_says_why_until_it_is(disk: 
     store.close()
 
 
+def test_what_could_not_be_reopened_is_opened_once_it_can_be(disk: Disk, tmp_path: Path) -> None:
+    store = disk.open_key_values(tmp_path / "index")
+    store.write([(b"a", b"1")])
+    store.sync()
+    assert store.is_open
+    with without_descriptors(disk), pytest.raises(TooManyFilesError):
+        store.reopen()
+    assert not store.is_open
+    with without_descriptors(disk), pytest.raises(TooManyFilesError):
+        store.ensure_open()
+    store.ensure_open()
+    assert store.is_open
+    store.write([(b"b", b"2")])
+    store.ensure_open()
+    assert (store.get(b"a"), store.get(b"b")) == (b"1", b"2"), "one that is open forgets nothing"
+    store.close()
+
+
 def test_readers_notice_nothing_while_it_is_reopened(tmp_path: Path) -> None:
     """A full disk has RocksDB opened anew, by the thread that writes, while others read."""
     store = SystemDisk().open_key_values(tmp_path / "index")

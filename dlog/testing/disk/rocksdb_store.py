@@ -141,6 +141,16 @@ class SimulatedKeyValues:
         if self._media.free_bytes() < _OPENING_BYTES:
             self._failure = self._media.full("write index", self._directory)
 
+    @property
+    def is_open(self) -> bool:
+        return self._readable and not isinstance(self._failure, DiskFullError)
+
+    def ensure_open(self) -> None:
+        if not self.is_open:
+            self.reopen()
+        if isinstance(self._failure, DiskFullError):
+            raise self._failure
+
     def exchange(self, install: Callable[[], None]) -> None:
         # Reads that would wait for it are answered as if they had come before.
         self._require_open()

@@ -78,6 +78,13 @@ class _Store:
     def reopen(self) -> None:
         self._inner.reopen()
 
+    @property
+    def is_open(self) -> bool:
+        return self._inner.is_open
+
+    def ensure_open(self) -> None:
+        self._inner.ensure_open()
+
     def close(self) -> None:
         self._inner.close()
 

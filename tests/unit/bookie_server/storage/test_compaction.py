@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bookie_server.disk.disk import DiskFile
-from bookie_server.errors import DiskFailedError, DiskFullError, StorageError
+from bookie_server.errors import DiskFailedError, DiskFullError, StorageError, TooManyFilesError
 from bookie_server.storage.background.pace import Pace
 from bookie_server.storage.compaction.run import CompactionRun
 from bookie_server.storage.compaction.selection import select
@@ -460,6 +460,34 @@ def test_a_disk_without_room_refuses_a_compaction_and_everything_goes_on() -> No
 
     def entry_logs_of() -> list[str]:
         return disk.list(home / "ledgers" / "entry-logs")
+
+    run_virtual(main())
+
+
+def test_reads_go_on_after_a_compaction_that_met_a_limit_of_open_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The index could not be opened again then, and nothing is written that would have it opened."""
+    home, disk, change_index = Path("/bookie"), new_disk(1, timing=DiskTiming()), CompactionRun._change_index
+
+    def without_descriptors(self: CompactionRun) -> None:
+        disk.opens_files = False
+        change_index(self)
+
+    async def main() -> None:
+        storage = await with_garbage(home, disk, **SETTINGS)
+        monkeypatch.setattr(CompactionRun, "_change_index", without_descriptors)
+        assert "too many open files" in (await storage.compact(COMPACTED_BELOW)).refusal
+        await storage.check_disk()
+        assert isinstance(storage.shortage, TooManyFilesError)
+        assert not storage.writable
+        disk.opens_files = True
+        await storage.check_disk()
+        assert storage.shortage is None
+        assert storage.writable
+        await storage.forget_blocks()
+        assert await found_ids(storage, 3, COUNT + 5) == list(range(COUNT))
+        await storage.close()
 
     run_virtual(main())
 
