@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _BLOCK_CACHE_BYTES = 16 * 1024 * 1024
+_LOG_BYTES_MAX = 1024 * 1024
+"""Of one of RocksDB's two own logs, to which each checkpoint adds; without a limit they grow until the process ends."""
+_MANIFEST_BYTES_MAX = 4 * 1024 * 1024
+"""Of the list of its tables, which each checkpoint makes longer, before it is written anew; 1 GiB without."""
 OPEN_FILES_MAX = 128
 """Descriptors of its tables; tables over that are closed and opened again."""
 PREFIX_BYTES = 9
@@ -145,6 +149,9 @@ class _Rocks:
         options.set_max_open_files(OPEN_FILES_MAX)
         options.set_max_background_jobs(2)
         options.set_keep_log_file_num(2)
+        options.set_max_log_file_size(_LOG_BYTES_MAX)
+        options.set_stats_dump_period_sec(0)
+        options.set_max_manifest_file_size(_MANIFEST_BYTES_MAX)
         options.set_compression_type(rocksdict.DBCompressionType.none())
         options.set_prefix_extractor(rocksdict.SliceTransform.create_fixed_prefix(PREFIX_BYTES))
         self._within_prefix = rocksdict.ReadOptions()

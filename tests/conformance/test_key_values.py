@@ -12,6 +12,7 @@ from threading import Event
 
 import pytest
 
+from bookie_server.disk import rocksdb_store
 from bookie_server.disk.disk import Disk
 from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.disk.system_disk import SystemDisk
@@ -233,6 +234,19 @@ def test_what_could_not_be_reopened_is_opened_once_it_can_be(disk: Disk, tmp_pat
     store.ensure_open()
     assert (store.get(b"a"), store.get(b"b")) == (b"1", b"2"), "one that is open forgets nothing"
     store.close()
+
+
+def test_its_own_logs_do_not_grow_with_each_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bookie syncs its index at each checkpoint, for as long as its process lives."""
+    monkeypatch.setattr(rocksdb_store, "_LOG_BYTES_MAX", 32 * 1024)
+    monkeypatch.setattr(rocksdb_store, "_MANIFEST_BYTES_MAX", 4 * 1024)
+    store = SystemDisk().open_key_values(tmp_path / "index")
+    for number in range(100):
+        store.write([(b"a", bytes([number]))])
+        store.sync()
+    store.close()
+    own = [path for path in (tmp_path / "index").iterdir() if path.name.startswith(("LOG", "MANIFEST"))]
+    assert sum(path.stat().st_size for path in own) < 128 * 1024
 
 
 def test_readers_notice_nothing_while_it_is_reopened(tmp_path: Path) -> None:
