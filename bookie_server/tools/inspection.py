@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +34,9 @@ from bookie_server.journal.replay import FileRecords, JournalDamage, list_record
 from bookie_server.net.port import kept_port
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.entry_logs.entry_log import EntryLogReader
-from bookie_server.storage.start.index_directories import open_index
-from bookie_server.storage.start.journal_recovery import read_mark
+from bookie_server.storage.index import Index
 from bookie_server.storage.storage_paths import StoragePaths
-from bookie_server.tools.stopped_bookie import exclusively
+from bookie_server.tools.stopped_bookie import exclusively, opened_index
 from ledger.errors import LedgerNotFoundError
 from ledger.printing import Row
 from ledger.wire.entry import ENTRY_HEADER_BYTES, ENTRY_IDS, decode_header
@@ -256,8 +256,7 @@ class _Held:
 
 
 def _held(disk: Disk, config: StorageConfig) -> _Held:
-    opened = _Opened(disk, config)
-    try:
+    with _opened(disk, config) as opened:
         found = set(opened.index.ledger_ids())
         for each in opened.tail:
             if each.type is RecordType.TOMBSTONE:
@@ -265,8 +264,6 @@ def _held(disk: Disk, config: StorageConfig) -> _Held:
             elif each.type is RecordType.LEDGER_KEY:
                 found.add(ledger_of(each.body))
         return _Held(sorted(found), opened.damage, opened.index.limbo_since() is not None)
-    finally:
-        opened.close()
 
 
 def ledger_entries(
@@ -277,19 +274,26 @@ def ledger_entries(
     LedgerNotFoundError if the ledger was never here, StorageError for what cannot be read. JournalDamagedError, after
     all that can be read, if entries may be missing.
     """
-    opened = _Opened(disk, config)
-    try:
+    with _opened(disk, config) as opened:
         yield from opened.entries(ledger_id, first, last)
-    finally:
-        opened.close()
+
+
+@contextmanager
+def _opened(disk: Disk, config: StorageConfig) -> Iterator[_Opened]:
+    paths = StoragePaths.of(config)
+    logs = EntryLogReader(disk, paths)
+    with opened_index(disk, paths) as (index, mark), closing(logs):
+        yield _Opened(disk, paths, index, mark, logs)
 
 
 class _Opened:
     """Index, entry logs and journal tail of a stopped bookie."""
 
-    def __init__(self, disk: Disk, config: StorageConfig) -> None:
-        paths = StoragePaths.of(config)
-        mark = read_mark(disk, paths)
+    def __init__(
+        self, disk: Disk, paths: StoragePaths, index: Index, mark: LogMark, logs: EntryLogReader
+    ) -> None:
+        self.index = index
+        self._logs = logs
         self.tail: list[Record] = []
         self.damage: list[JournalDamage] = []
         for each in journal_contents(disk, paths.journal, mark):
@@ -297,12 +301,6 @@ class _Opened:
                 self.damage.append(each)
             else:
                 self.tail.append(each.record)
-        self._logs = EntryLogReader(disk, paths)
-        self.index = open_index(disk, paths)
-
-    def close(self) -> None:
-        self._logs.close()
-        self.index.close()
 
     def entries(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         mine = [each for each in self.tail if _is_of(each, ledger_id)]

@@ -27,12 +27,10 @@ from bookie_server.storage.scrub.record import (
 from bookie_server.storage.scrub.scrubber import STEP_BYTES
 from bookie_server.storage.scrub.walk import BEGINNING, BlockWalk, Position
 from bookie_server.storage.segments.log_files import path_of
-from bookie_server.storage.start.index_directories import open_index
-from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
-from bookie_server.tools.stopped_bookie import exclusively, require_directory
+from bookie_server.tools.stopped_bookie import exclusively, opened_index, require_directory
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row, counted, utc
 
@@ -60,14 +58,8 @@ def scrubbed_facts(config: StorageConfig, say: Callable[[str], None]) -> Row:
     if result is not None:
         return _facts(decode_scrub_pass(result))
     disk, paths = SystemDisk(), StoragePaths.of(config)
-    with exclusively(disk, config):
-        mark = read_mark(disk, paths)  # before an index is made: these may be directories of no bookie yet
-        index = open_index(disk, paths)
-        try:
-            found = _whole_pass(disk, index, paths, mark, say)
-        finally:
-            index.close()
-    return _facts(found)
+    with exclusively(disk, config), opened_index(disk, paths) as (index, mark):
+        return _facts(_whole_pass(disk, index, paths, mark, say))
 
 
 def _whole_pass(

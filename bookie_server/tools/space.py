@@ -18,12 +18,10 @@ from bookie_server.storage.compaction.selection import select
 from bookie_server.storage.compaction.space import FileSpace, live_by_ledger, measure
 from bookie_server.storage.config import StorageConfig
 from bookie_server.storage.ledger_storage import LedgerStorage
-from bookie_server.storage.start.index_directories import open_index
-from bookie_server.storage.start.journal_recovery import read_mark
 from bookie_server.storage.storage_paths import StoragePaths
 from bookie_server.tools.inspection import journal_records
 from bookie_server.tools.running_bookie import ask_running
-from bookie_server.tools.stopped_bookie import exclusively
+from bookie_server.tools.stopped_bookie import exclusively, opened_index
 from ledger import whole_loop
 from ledger.environment import SystemEnvironment
 from ledger.printing import Row
@@ -86,19 +84,13 @@ def _files(config: StorageConfig, *, to_change: bool = False) -> list[FileSpace]
 def _measured(disk: Disk, config: StorageConfig) -> list[FileSpace]:
     """Without ledgers whose deletion only the journal's tail has."""
     paths = StoragePaths.of(config)
-    mark = read_mark(disk, paths)
-    deleted = {
-        ledger_of(each.record.body)
-        for each in journal_records(disk, paths.journal, mark)
-        if each.record.type is RecordType.TOMBSTONE
-    }
-    for directory in paths.log_directories:
-        disk.make_directory(directory)  # a first start may have been cut off before it
-    index = open_index(disk, paths)
-    try:
+    with opened_index(disk, paths) as (index, mark):
+        deleted = {
+            ledger_of(each.record.body)
+            for each in journal_records(disk, paths.journal, mark)
+            if each.record.type is RecordType.TOMBSTONE
+        }
         files = measure(disk, paths, index, mark.file_id)
-    finally:
-        index.close()
     return [
         replace(file, ledgers={each: size for each, size in file.ledgers.items() if each not in deleted})
         for file in files

@@ -14,8 +14,13 @@ from pathlib import Path
 from bookie_server.cookie import COOKIE_FILE, ENTRIES, JOURNAL, LEDGER, read_cookie, roles
 from bookie_server.disk.directory_lock import all_directories, lock_directories, refuse_apaches
 from bookie_server.disk.disk import Disk
-from bookie_server.errors import CookieMismatchError
+from bookie_server.errors import CookieMismatchError, IndexDamagedError
+from bookie_server.journal.log_mark import LogMark
 from bookie_server.storage.config import StorageConfig
+from bookie_server.storage.index import Index
+from bookie_server.storage.start.index_directories import finish_exchange, open_index
+from bookie_server.storage.start.journal_recovery import read_mark, require_current
+from bookie_server.storage.storage_paths import StoragePaths
 from ledger.errors import ConfigurationError
 from ledger.metadata.format.cookie import Cookie, cookie_differences
 
@@ -41,6 +46,32 @@ def exclusively(disk: Disk, config: StorageConfig, *, to_change: bool = False) -
     finally:
         for each in locks:
             each.release()
+
+
+@contextmanager
+def opened_index(disk: Disk, paths: StoragePaths) -> Iterator[tuple[Index, LogMark]]:
+    """The index of a stopped bookie whose directories are locked, and its log mark. Blocks.
+
+    Invariant: it is not made. An empty index in the place of a lost one would say that nothing is stored here.
+
+    Raises:
+        IndexDamagedError: index or log mark is missing or damaged, or the index is older than the log mark.
+        LogStoreError: as `Disk.open_key_values`.
+    """
+    mark = read_mark(disk, paths)
+    finish_exchange(disk, paths)
+    if not disk.exists(paths.index):
+        raise IndexDamagedError(
+            f"index {paths.index} is missing, which a bookie makes when it is first started: restore it, or run "
+            "`bookie rebuild-index` on this bookie's directories to rebuild it from the entry logs",
+            path=paths.index,
+        )
+    index = open_index(disk, paths)
+    try:
+        require_current(index, mark, paths)
+        yield index, mark
+    finally:
+        index.close()
 
 
 def require_directory(disk: Disk, directory: Path) -> None:

@@ -1,9 +1,10 @@
-"""What `bookie` prints of a stopped bookie whose journal is damaged."""
+"""What `bookie` prints of a stopped bookie whose journal is damaged, or whose index is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,33 @@ def test_files_without_a_header_are_passed_over(tmp_path: Path) -> None:
     assert (
         done.exit_code == 1 and f"journal file {second} is damaged at offset 0 (it is missing)" in done.stderr
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["scrub"], ["read-ledger", "1"], ["info"], ["space"], ["compact", "--dry-run"]],
+    ids=lambda command: command[0],
+)
+def test_a_lost_index_is_not_taken_for_an_empty_one(tmp_path: Path, command: list[str]) -> None:
+    """Nor is one made, which would say that nothing is stored here."""
+
+    async def write() -> None:
+        storage = await open_storage(tmp_path)
+        await add(storage, storage.create_ledger(1, KEY), range(4))
+        await storage.close()
+
+    asyncio.run(write())
+    write_cookies(tmp_path)
+    index = tmp_path / "ledgers" / "index"
+    shutil.rmtree(index)
+    done = run(*command, "--data", str(tmp_path))
+    assert done.exit_code != 0
+    assert done.stdout == ""
+    assert f"index {index} is missing" in done.stderr
+    assert not index.exists()
+
+    SystemDisk().open_key_values(index).close()
+    done = run(*command, "--data", str(tmp_path))
+    assert done.exit_code != 0
+    assert done.stdout == ""
+    assert "one of them is missing or an old copy" in done.stderr
