@@ -164,11 +164,15 @@ class Disk(Protocol):
         """Make it, with missing parents, durably. Existing is fine."""
         if self.exists(directory):
             # It may have been made by a process that was killed before it could sync.
-            self.sync_directory(directory.parent)
+            self.sync_existing(directory)
             return
         if directory.parent != directory:
             self.make_directory(directory.parent)
         self.make_name(directory)
+        self.sync_directory(directory.parent)
+
+    def sync_existing(self, directory: Path) -> None:
+        """The name of a directory that exists is durable on return, if this process could have made it."""
         self.sync_directory(directory.parent)
 
     def make_name(self, directory: Path) -> None:

@@ -341,6 +341,15 @@ class SystemDisk(Disk):
             finally:
                 os.close(descriptor)
 
+    def sync_existing(self, directory: Path) -> None:
+        parent = directory.parent
+        try:
+            self.sync_directory(parent)
+        except DiskFailedError as error:
+            # Who may not make names there has made none: the directory is durable, or another user's concern.
+            if not isinstance(error.__cause__, PermissionError) or os.access(parent, os.W_OK):
+                raise
+
     def make_name(self, directory: Path) -> None:
         with _translated("make directory", directory):
             directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)

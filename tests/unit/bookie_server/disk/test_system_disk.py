@@ -127,6 +127,32 @@ def test_the_space_of_a_large_file_comes_back_in_steps_once_nobody_reads_it(
     eventually(lambda: not removed_and_open(tmp_path))
 
 
+@pytest.mark.parametrize("may_write", [False, True])
+def test_a_directory_that_exists_needs_no_parent_that_can_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_write: bool
+) -> None:
+    """An administrator made it, and the bookie's user may pass through the parent and no more."""
+    (tmp_path / "bookie").mkdir()
+    real_open = os.open
+
+    def denied(path: Any, flags: int, *others: Any, **more: Any) -> int:
+        if path == tmp_path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real_open(path, flags, *others, **more)
+
+    monkeypatch.setattr(os, "open", denied)
+    monkeypatch.setattr(os, "access", lambda path, mode: may_write)
+    if may_write:
+        with pytest.raises(
+            DiskFailedError, match="Permission denied"
+        ):  # it may have made it itself, not durably
+            SystemDisk().make_directory(tmp_path / "bookie")
+    else:
+        SystemDisk().make_directory(tmp_path / "bookie")
+    with pytest.raises(DiskFailedError, match="Permission denied"):
+        SystemDisk().make_directory(tmp_path / "new")
+
+
 def test_files_that_wait_for_their_space_take_few_descriptors(tmp_path: Path) -> None:
     """A bookie from which a large log was deleted removes thousands of files."""
     disk, paths = SystemDisk(), [tmp_path / str(number) for number in range(3 * WAITING_MAX)]
