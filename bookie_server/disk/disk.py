@@ -181,7 +181,8 @@ class Disk(Protocol):
     def list(self, directory: Path) -> list[str]:
         """File names in the directory, sorted."""
 
-    def exists(self, path: Path) -> bool: ...
+    def exists(self, path: Path) -> bool:
+        """False is proof that nothing has this name. DiskFailedError: it is not known."""
 
     def remove(self, path: Path) -> None:
         """Remove the name if it is there. A crash may bring it back until the directory is synced."""

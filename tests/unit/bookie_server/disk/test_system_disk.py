@@ -127,6 +127,27 @@ def test_the_space_of_a_large_file_comes_back_in_steps_once_nobody_reads_it(
     eventually(lambda: not removed_and_open(tmp_path))
 
 
+def test_what_cannot_be_examined_is_not_taken_for_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, circle = SystemDisk(), tmp_path / "circle"
+    circle.symlink_to(circle)
+    with pytest.raises(DiskFailedError, match="cannot examine"):
+        disk.exists(circle)
+    (tmp_path / "file").touch()
+    assert not disk.exists(tmp_path / "file" / "below")
+    assert not disk.exists(tmp_path / "nowhere")
+    assert disk.exists(tmp_path / "file")
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", failing)
+        with pytest.raises(DiskFailedError, match="cannot examine"):
+            disk.exists(tmp_path / "file")
+
+
 @pytest.mark.parametrize("may_write", [False, True])
 def test_a_directory_that_exists_needs_no_parent_that_can_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_write: bool
