@@ -208,7 +208,7 @@ class StorageMaintenance:
             await self._storage_worker.run(partial(self._parts.checkpointer.run_or_delete, job))
         except DiskFullError as full:
             self._full = self.shortage = full
-            await self._reader.forget_all()
+            await self._forget_blocks()
             self._set_writable(self._limits.on_disk_full())
         except LogStoreError as error:
             self._callbacks.fail(error)
@@ -219,6 +219,12 @@ class StorageMaintenance:
             self._callbacks.wake()
         if self.is_due and self._job is None:
             self.flush()
+
+    async def _forget_blocks(self) -> None:
+        try:
+            await self._reader.forget_all()
+        except LogStoreError as error:  # a reading worker has ended
+            self._callbacks.fail(error)
 
     async def _journaled(self) -> None:
         """Write-ahead rule: what a job stores is durable in the journal before the index may hold it.

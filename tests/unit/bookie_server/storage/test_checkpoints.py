@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bookie_server.errors import DiskFullError, StorageError
+from bookie_server.errors import DiskFullError, StorageClosedError, StorageError
 from bookie_server.storage.ledger_storage import LedgerStorage
 from bookie_server.storage.ledgers.state_log import StateLog
 from bookie_server.storage.ledgers.stored_ledger import StoredLedger
@@ -144,6 +144,30 @@ def test_checkpoints_and_checks_of_the_disk_have_their_turn_under_load() -> None
         for each in load:
             each.cancel()
         await asyncio.gather(*load, return_exceptions=True)
+        await storage.close()
+
+    run(main())
+
+
+def test_a_reading_worker_that_has_ended_ends_a_checkpoint_on_a_full_disk_with_the_storage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And not the task that checks the disk, without a word."""
+
+    async def forget_all() -> None:
+        raise StorageClosedError("the reading worker has ended")
+
+    async def main() -> None:
+        disk = new_disk()
+        storage = await _opened(disk)
+        await add(storage, storage.create_ledger(1, KEY), range(10))
+        monkeypatch.setattr(storage._reader, "forget_all", forget_all)
+        disk.capacity_bytes = disk.used_bytes
+        with pytest.raises(DiskFullError):
+            await storage.checkpoint()
+        assert isinstance(storage.failed, StorageClosedError)
+        await storage.check_disk()
+        monkeypatch.undo()
         await storage.close()
 
     run(main())
