@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -176,6 +178,29 @@ async def test_the_update_loop_settles_what_a_killed_server_left_open(fragile: Z
         await restart(fragile)
         assert set(await closing) == {1}
         assert {(await store.read_ledger(ledger_id)).version for ledger_id in ids} == {1}
+
+
+async def test_a_pause_between_a_request_and_its_callback_leaves_the_session_usable(
+    fragile: ZooKeeperProcess,
+) -> None:
+    """kazoo has connected again by the time that the loop's thread asks for the answer of the request that failed."""
+    async with cluster(fragile) as (store, _):
+        session = store._session
+
+        def request(client: Any) -> Any:
+            fragile.pause()
+            answer = client.exists_async("/")
+            client._connection._socket.shutdown(socket.SHUT_RDWR)
+            fragile.resume()
+            deadline = time.monotonic() + 30
+            while not (answer.ready() and client.connected) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            return answer
+
+        with pytest.raises(MetadataUnavailableError, match="broke off"):
+            await session._ask(request, change=False)
+        async with asyncio.timeout(30):
+            assert await session.exists("/") is not None
 
 
 async def test_an_expired_session_is_begun_anew(fragile: ZooKeeperProcess) -> None:

@@ -68,6 +68,8 @@ class _Call:
     within: int | None = None
     """The only session in which it may be sent."""
     is_sent: bool = False
+    connection: int = 0
+    """The number of the connection that was in use when it was sent."""
     deadline: asyncio.TimerHandle | None = None
 
 
@@ -98,6 +100,8 @@ class ZooKeeperSession:
         self._waiting: deque[_Call] = deque()
         self._sent: set[_Call] = set()
         self._is_connected = False
+        self._connections = 0
+        """Made so far."""
         self._loss_is_logged = False
         """Of this connection: kazoo reports the loss again when the session has expired."""
         self._is_closed = False
@@ -339,7 +343,7 @@ class ZooKeeperSession:
             if call.within not in (None, self.session_id):
                 self._fail(call, "ended the session that this belonged to")
                 continue
-            call.is_sent = True
+            call.is_sent, call.connection = True, self._connections
             self._start_deadline(call)
             self._sent.add(call)
             self._bridge.submit(call, call.request)
@@ -378,8 +382,11 @@ class ZooKeeperSession:
         if isinstance(error, SessionClosedRequireSaslError):
             self._on_turned_away()
         elif isinstance(error, (ConnectionLostError, SessionExpiredError)):
-            # kazoo tells of its calls first and of the loss itself afterwards: send nothing between the two.
-            self._is_connected = False
+            # kazoo reports an expired session before its calls, but another loss after them: send nothing between the
+            # two. A call that it fails before our thread has asked for the answer is reported by our thread, perhaps
+            # after the next connection: that one is not lost.
+            if call.connection == self._connections:
+                self._is_connected = False
             if self._is_refusing:
                 error = SessionClosedRequireSaslError()
         else:
@@ -411,6 +418,7 @@ class ZooKeeperSession:
 
     def _on_connected(self, session_id: int) -> None:
         self._linked = session_id
+        self._connections += 1
         self._is_refusing = False
         if not self._first_state.done():
             self._first_state.set_result(True)

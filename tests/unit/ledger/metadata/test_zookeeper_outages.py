@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kazoo.exceptions import ConnectionLoss as ConnectionLostError
 
 from ledger.environment import SystemEnvironment
 from ledger.errors import MetadataOutcomeUnknownError, MetadataUnavailableError
 from ledger.metadata.uri import parse_uri
 from ledger.metadata.zookeeper.address import parse_address
 from ledger.metadata.zookeeper.session import session as session_module
-from ledger.metadata.zookeeper.session.kazoo_bridge import Arrival, Connected, Disconnected
+from ledger.metadata.zookeeper.session.kazoo_bridge import Answered, Arrival, Connected, Disconnected
 from ledger.metadata.zookeeper.session.session import ZooKeeperSession
 
 ADDRESS = "zk://127.0.0.1:2181/ledgers?request_timeout_ms=100"
@@ -25,6 +26,7 @@ class _SilentBridge:
     def __init__(self, *given: Any) -> None:
         self.arrive: Callable[[Arrival], None] = given[-1]
         self.sent = 0
+        self.calls: list[Any] = []
 
     def start(self) -> None:
         self.arrive(Connected(1))
@@ -34,6 +36,7 @@ class _SilentBridge:
 
     def submit(self, call: Any, request: Any) -> None:
         self.sent += 1
+        self.calls.append(call)
 
 
 async def opened(monkeypatch: pytest.MonkeyPatch) -> tuple[ZooKeeperSession, _SilentBridge]:
@@ -86,4 +89,42 @@ async def test_the_loss_of_a_connection_is_logged_once(
         (True, False),
         (False, True),
     ] * 2
+    await session.close()
+
+
+async def test_a_loss_that_is_reported_behind_the_next_connection_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, bridge = await opened(monkeypatch)
+    late = session.get("/a")
+    bridge.arrive(Disconnected(refused=False))
+    bridge.arrive(Connected(1))
+    bridge.arrive(Answered(bridge.calls[0], None, ConnectionLostError()))
+    with pytest.raises(MetadataUnavailableError, match="broke off the connection"):
+        await late
+    read = session.get("/b")
+    assert bridge.sent == 2
+    bridge.arrive(Answered(bridge.calls[1], b"b", None))
+    assert await read == b"b"
+    await session.close()
+
+
+async def test_nothing_is_sent_between_the_loss_of_a_call_and_that_of_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, bridge = await opened(monkeypatch)
+    lost, waiting = session.get("/a"), session.get("/b")
+    bridge.arrive(Answered(bridge.calls[0], None, ConnectionLostError()))
+    with pytest.raises(MetadataUnavailableError, match="broke off the connection"):
+        await lost
+    late = session.get("/c")
+    assert bridge.sent == 2
+    bridge.arrive(Answered(bridge.calls[1], None, ConnectionLostError()))
+    bridge.arrive(Disconnected(refused=False))
+    bridge.arrive(Connected(1))
+    assert bridge.sent == 3
+    bridge.arrive(Answered(bridge.calls[2], b"c", None))
+    assert await late == b"c"
+    with pytest.raises(MetadataUnavailableError, match="broke off the connection"):
+        await waiting
     await session.close()
