@@ -170,25 +170,34 @@ class EnsembleKeeper:
             raise self._lost(found.value)
 
     async def _settle(self) -> bool:
-        """Decide the change whose outcome is unknown: write what we had again, so that it was made or never will be."""
-        before = self._handle.local.value
-        return await self._update(lambda found: found == before, lambda found: found)
+        """Decide the change whose outcome is unknown: write what is stored again, so that it was made or never will be.
+
+        Not what this writer had: the change may have been sent at a later version, if repair had changed the ledger
+        in between, and a refusal of an older one decides nothing.
+        """
+        return await self._update(
+            lambda found: found.state is LedgerState.OPEN, lambda found: found, is_fresh=True
+        )
 
     async def _update(
         self,
         needs_update: Callable[[LedgerMetadata], bool],
         transform: Callable[[LedgerMetadata], LedgerMetadata],
+        *,
+        is_fresh: bool = False,
     ) -> bool:
+        """`is_fresh`: begin with what is stored, and not with what this writer had."""
         handle = self._handle
         async with handle.metadata_lock:
             if handle.finished():
                 return False
             before, self._unsettled = self._unsettled, True
             try:
+                store = self._context.store
                 updated = await update_ledger(
-                    self._context.store,
+                    store,
                     handle.ledger_id,
-                    handle.local,
+                    await store.read_ledger(handle.ledger_id) if is_fresh else handle.local,
                     needs_update,
                     transform,
                     self._context.environment,
