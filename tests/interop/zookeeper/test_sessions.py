@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,14 @@ def expire(server: ZooKeeperProcess, store: ZooKeeperStore) -> None:
     twin.start()
     twin.stop()
     twin.close()
+
+
+def wait_without_the_loop(condition: Callable[[], bool]) -> None:
+    """For what kazoo's thread does while the loop's has no processor."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 async def test_a_killed_and_restarted_server_is_survived(fragile: ZooKeeperProcess) -> None:
@@ -192,9 +200,7 @@ async def test_a_pause_between_a_request_and_its_callback_leaves_the_session_usa
             answer = client.exists_async("/")
             client._connection._socket.shutdown(socket.SHUT_RDWR)
             fragile.resume()
-            deadline = time.monotonic() + 30
-            while not (answer.ready() and client.connected) and time.monotonic() < deadline:
-                time.sleep(0.001)
+            wait_without_the_loop(lambda: answer.ready() and client.connected)
             return answer
 
         with pytest.raises(MetadataUnavailableError, match="broke off"):
@@ -263,6 +269,28 @@ async def test_a_bookie_leaves_its_successors_node_alone(fragile: ZooKeeperProce
             with pytest.raises(AlreadyExistsError):
                 await registration.set_read_only(False)
         assert [info.port for info in (await other.bookies()).writable] == [7]
+
+
+async def test_a_change_is_not_sent_in_another_session_of_which_the_loop_does_not_know(
+    fragile: ZooKeeperProcess,
+) -> None:
+    """kazoo has lost its session and begun another one, while the loop was busy."""
+    async with cluster(fragile, "session_timeout_ms=1000") as (store, _), opened(fragile, "/x") as other:
+        session, client = store._session, store._session._bridge._client
+        mine, path = session.session_id, f"{store._paths.root}/node"
+        # From here on nothing reaches the loop.
+        expire(fragile, store)
+        wait_without_the_loop(lambda: client._session_id not in (None, mine) and client.connected)
+        raw = other._session._bridge._client
+        raw.create(path, b"of another process", ephemeral=True)
+        changes = session.delete(path, within=mine), session.set(path, b"ours", within=mine)
+        assert session.session_id == mine
+        # Until here.
+        for change in changes:
+            with pytest.raises(MetadataUnavailableError, match="ended the session that this belonged to"):
+                await change
+        assert raw.get(path)[0] == b"of another process"
+        assert await session.exists(path) is not None
 
 
 async def test_a_lock_ends_with_its_session_and_clears_nothing_afterwards(fragile: ZooKeeperProcess) -> None:

@@ -33,6 +33,9 @@ from ledger.errors import (
     UnauthorizedError,
 )
 from ledger.metadata.zookeeper.address import ZooKeeperAddress
+from ledger.metadata.zookeeper.session.kazoo_connection import OtherSessionError
+
+ENDED_SESSION = "ended the session that this belonged to"
 
 _EXPECTED = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError, UnimplementedError)
 _BROKEN_OFF = (ConnectionLostError, SessionExpiredError)
@@ -50,6 +53,8 @@ class Failures:
         """The error of a request that was sent."""
         if isinstance(error, _EXPECTED):
             return error  # type: ignore[no-any-return]  # kazoo has no types
+        if isinstance(error, OtherSessionError):
+            return self.unanswered(ENDED_SESSION, is_change=False)
         if isinstance(error, NoAuthError):
             return self._no_access()
         if isinstance(error, AuthFailedError):

@@ -1,9 +1,12 @@
-"""kazoo's connection, with two limits that it lacks, for when one of several servers does not respond.
+"""kazoo's connection, with what it lacks: two limits, for when one of several servers does not respond; and requests
+that belong to one session.
 
 - Connecting to a server takes no longer than its part of the time. kazoo waits for a whole session timeout until a
   machine that is down accepts: by then the session may have expired, and what waits for it has given up.
 - A server that has not answered for kazoo's read timeout is left for the next one. kazoo misses the answer to a ping
   only while nothing is requested: with requests that keep coming it would stay with a dead connection.
+- A request that belongs to a session is not sent in another one. Only kazoo's thread can decide that: the loop may be
+  told of a new session after its requests are on their way.
 
 Source: `connectTimeout` and `readTimeout` in ClientCnxn of Apache ZooKeeper.
 """
@@ -15,6 +18,18 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionDropped as ConnectionDroppedError
 from kazoo.protocol.connection import ConnectionHandler
+
+
+class OtherSessionError(Exception):
+    """The request belonged to a session that has ended, and was not sent."""
+
+
+def call_within(client: Any, request: Any, session_id: int | None) -> Any:
+    """kazoo's result of a request that is sent in this session, or fails with OtherSessionError. None: in any."""
+    answer = client.handler.async_result()
+    answer.within = session_id  # before kazoo's thread can see it
+    client._call(request, answer)
+    return answer
 
 
 class KazooConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
@@ -38,7 +53,21 @@ class KazooConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
             self._unanswered_since_s = now_s
         elif now_s - self._unanswered_since_s > read_timeout_s:
             raise ConnectionDroppedError(f"no answer for {read_timeout_s:g} s")
-        super()._send_request(read_timeout_s, connect_timeout_s)
+        if not self._has_refused_next():
+            super()._send_request(read_timeout_s, connect_timeout_s)
+
+    def _has_refused_next(self) -> bool:
+        """Whether the next request belonged to another session; then it is taken from kazoo's queue."""
+        queue = self.client._queue
+        if not queue:
+            return False
+        answer = queue[0][1]
+        if getattr(answer, "within", None) in (None, self.client._session_id):
+            return False
+        queue.popleft()
+        self._read_sock.recv(1)  # kazoo's queue has a byte there for each request
+        answer.set_exception(OtherSessionError())
+        return True
 
     def _read_socket(self, read_timeout_s: float) -> Any:
         self._unanswered_since_s = time.monotonic()

@@ -26,11 +26,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
 from kazoo.exceptions import SessionClosedRequireSaslError, SessionExpiredError
 from kazoo.handlers.utils import AsyncResult
+from kazoo.protocol.serialization import Delete, SetData
 
 from ledger.environment import Environment
 from ledger.errors import ConfigurationError, LogStoreError, MetadataUnavailableError
 from ledger.metadata.zookeeper.address import ZooKeeperAddress
-from ledger.metadata.zookeeper.session.failures import Failures
+from ledger.metadata.zookeeper.session.failures import ENDED_SESSION, Failures
 from ledger.metadata.zookeeper.session.kazoo_bridge import (
     Answered,
     Arrival,
@@ -39,6 +40,7 @@ from ledger.metadata.zookeeper.session.kazoo_bridge import (
     KazooBridge,
     NodeEvent,
 )
+from ledger.metadata.zookeeper.session.kazoo_connection import OtherSessionError, call_within
 from ledger.metadata.zookeeper.session.multi_read import MultiRead, Read
 from ledger.metadata.zookeeper.session.watch_removal import WatchRemoval
 
@@ -195,11 +197,17 @@ class ZooKeeperSession:
     ) -> asyncio.Future[Any]:
         """The node's new stat. `within`: as of `delete`."""
         _check_size(path, value)
-        return self._ask(lambda client: client.set_async(path, value, version), change=True, within=within)
+        return self._ask(
+            lambda client: call_within(client, SetData(path, value, version), within),
+            change=True,
+            within=within,
+        )
 
     def delete(self, path: str, version: int = -1, *, within: int | None = None) -> asyncio.Future[Any]:
         """`within`: the session that it belongs to. Once another one has begun, nothing is sent."""
-        return self._ask(lambda client: client.delete_async(path, version), change=True, within=within)
+        return self._ask(
+            lambda client: call_within(client, Delete(path, version), within), change=True, within=within
+        )
 
     def get(self, path: str) -> asyncio.Future[Any]:
         """(data, stat), as the server knows it that we are connected to: it may lag behind the others."""
@@ -341,7 +349,7 @@ class ZooKeeperSession:
             if call.future.done():
                 continue  # cancelled or given up before its turn: it is not sent
             if call.within not in (None, self.session_id):
-                self._fail(call, "ended the session that this belonged to")
+                self._fail(call, ENDED_SESSION)
                 continue
             call.is_sent, call.connection = True, self._connections
             self._start_deadline(call)
@@ -389,7 +397,7 @@ class ZooKeeperSession:
                 self._is_connected = False
             if self._is_refusing:
                 error = SessionClosedRequireSaslError()
-        else:
+        elif not isinstance(error, OtherSessionError):  # otherwise no server has answered
             self._is_silent = False
             if self._is_served is False:
                 _log.warning("ZooKeeper at %s serves this client again", self._servers)
