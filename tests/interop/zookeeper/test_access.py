@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from ledger.errors import ConfigurationError, UnauthorizedError, UnavailableError
 from ledger.metadata.drivers import open_store
@@ -51,6 +51,21 @@ async def test_nodes_of_an_owner_are_closed_to_others(zookeeper: ZooKeeperProces
     assert (await again.read_ledger(ledger_id)).version == 0
     await again.close()
     await store.close()
+
+
+async def test_a_client_needs_no_permission_above_its_root(zookeeper: ZooKeeperProcess) -> None:
+    store = await open_store(f"zk://{zookeeper.address}{zookeeper.new_root()}")
+    await store.init_cluster()
+    admin = KazooClient(zookeeper.address, auth_data=[("digest", "admin:secret")])
+    admin.start()
+    admin.set_acls("/", [make_digest_acl("admin", "secret", all=True)])
+    try:
+        assert await store.instance_id()
+    finally:
+        admin.set_acls("/", OPEN_ACL_UNSAFE)
+        admin.stop()
+        admin.close()
+        await store.close()
 
 
 async def test_the_address_of_a_handle_names_the_file_from_any_directory(

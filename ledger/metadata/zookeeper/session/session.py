@@ -24,7 +24,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
-from kazoo.exceptions import SessionClosedRequireSaslError, SessionExpiredError
+from kazoo.exceptions import NoNodeError, SessionClosedRequireSaslError, SessionExpiredError
 from kazoo.handlers.utils import AsyncResult
 from kazoo.protocol.serialization import Delete, SetData
 
@@ -95,6 +95,7 @@ class ZooKeeperSession:
         self.timeout_s = address.session_timeout_ms / 1000
         self.failures = Failures(address)
         self._servers = ", ".join(address.servers)
+        self._root = address.root
         self._request_timeout_s = address.request_timeout_ms / 1000
         self.environment = environment
         self._process_id = environment.process_id()
@@ -241,7 +242,8 @@ class ZooKeeperSession:
             found = read()
             self.forget(found)  # unless the proof comes first
             [answer] = await asyncio.shield(proof)
-            if isinstance(answer, Exception):
+            # That there is no cluster's root is agreed on in the same way.
+            if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
                 raise self.failures.of_answer(answer, is_change=False)
             await asyncio.wait([found])
             # Within a session no server answers that knows less than an earlier one; a new one may begin anywhere.
@@ -252,7 +254,8 @@ class ZooKeeperSession:
         """That our server has what any server had confirmed before it was asked: one for all that ask in this turn
         of the loop, and sent after it, so that it is later than each of them.
 
-        A transaction that changes nothing, because a quorum has to accept it. `sync` would not do: a leader answers
+        A transaction that changes nothing, because a quorum has to accept it. It looks at the cluster's root, which
+        this client may read; others may have closed that of ZooKeeper to it. `sync` would not do: a leader answers
         it alone, and one that hung while the others elected another does not know what they have confirmed.
         """
         self.check_usable()
@@ -265,7 +268,7 @@ class ZooKeeperSession:
 
         def request(client: KazooClient) -> AsyncResult:
             transaction = client.transaction()
-            transaction.check("/", -1)
+            transaction.check(self._root, -1)
             return transaction.commit_async()
 
         try:

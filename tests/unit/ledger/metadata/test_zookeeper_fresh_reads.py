@@ -64,7 +64,7 @@ class _NotingClient:
         return self
 
     def check(self, path: str, version: int) -> None:
-        assert (path, version) == ("/", -1)
+        assert (path, version) == ("/ledgers", -1)
         self.asked = PROOF
 
     def commit_async(self) -> None:
@@ -161,6 +161,16 @@ async def test_a_refused_proof_refuses_the_read(bridges: Bridges) -> None:
     bridge.answer(b"a")
     with pytest.raises(UnauthorizedError):
         await read
+
+
+async def test_a_cluster_that_is_not_there_proves_as_much(bridges: Bridges) -> None:
+    """A quorum has accepted that its root is missing."""
+    session, bridge = await opened(bridges)
+    read = asyncio.ensure_future(session.get_fresh("/ledgers-ids"))
+    assert await sent(bridge) == [PROOF, "/ledgers-ids"]
+    bridge.answer([NoNodeError()])
+    bridge.answer(b"7")
+    assert await read == b"7"
 
 
 async def test_a_listing_of_records_is_a_fresh_read(bridges: Bridges) -> None:
