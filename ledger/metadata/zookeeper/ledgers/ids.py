@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from kazoo.exceptions import NoNodeError
 
@@ -37,6 +39,8 @@ _AT_ONCE = 128
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class LedgerIds:
     def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
@@ -48,7 +52,7 @@ class LedgerIds:
         """An id never drawn before, and the node that counted it: `release` it."""
         try:
             if layout not in WITH_LONG_IDS:
-                drawn = await self._short(layout)
+                drawn, _ = await self._short(layout)
                 if drawn is None:
                     raise ConfigurationError(
                         f"the {layout.value} layout has given out all its ids: it cannot hold another ledger"
@@ -107,14 +111,9 @@ class LedgerIds:
         self._session.forget(self._session.delete(node))
 
     async def _short_unless_long(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
-        """A short id, drawn while it is asked whether ids are long by now; then it is wasted."""
-        asked = self._session.exists(self._paths.long_ids)
-        try:
-            drawn = await self._short(layout)
-        except BaseException:
-            self._session.forget(asked)
-            raise
-        if await asked is None:
+        """A short id, or None where ids are long by now."""
+        drawn, long_ids = await self._short(layout)
+        if long_ids is None:
             if drawn is not None:
                 return drawn
             await create_quietly(self._session, self._paths.long_ids)
@@ -123,11 +122,12 @@ class LedgerIds:
         self._is_long = True
         return None
 
-    async def _short(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
+    async def _short(self, layout: LayoutType) -> tuple[tuple[LedgerId, str] | None, Any]:
+        """The next short id, and the stat of `idgen-long`; None where there is none of them."""
         counter = self._paths.short_ids(layout)
         while True:
             try:
-                return await self._count(counter)
+                return await self._count(counter, lambda: self._session.exists(self._paths.long_ids))
             except NoNodeError:
                 if layout is LayoutType.FLAT:
                     raise MetadataUnavailableError(f"{counter} is gone: the cluster was removed") from None
@@ -138,9 +138,17 @@ class LedgerIds:
         high = await self._high_bits()
         while high <= HIGH_BITS_MAX:
             try:
-                counted = await self._count(self._paths.high_bits(high))
+                counted, names = await self._count(
+                    self._paths.high_bits(high), lambda: self._session.children(self._paths.long_ids)
+                )
             except NoNodeError:
                 await self._create_counter(self._paths.high_bits(high))
+                continue
+            newest = max(_high_bits_in(names), default=high)
+            if newest > high:
+                if counted is not None:
+                    self.release(counted[1])
+                high = newest
                 continue
             if counted is not None:
                 return LedgerId(high << 32 | counted[0]), counted[1]
@@ -149,12 +157,25 @@ class LedgerIds:
             await self._drop_old_counters()
         raise ConfigurationError("all 63-bit ledger ids have been given out")
 
-    async def _count(self, counter: str) -> tuple[LedgerId, str] | None:
-        """The next number, or None when the counter has run over (its node is left to the session's end)."""
+    async def _count(
+        self, counter: str, look: Callable[[], asyncio.Future[T]]
+    ) -> tuple[tuple[LedgerId, str] | None, T]:
+        """The next number, or None when the counter has run over (its node is left to the session's end); and the
+        answer to `look`.
+
+        That is sent right behind: a server that lags then has what was stored before the number was given out. Before
+        it, the server may not know of high bits under which ids are given out already.
+        """
         prefix = f"{counter}/{ID_PREFIX}"
-        node = await self._session.create(prefix, ephemeral=True, sequence=True, is_kept=False)
+        counting = self._session.create(prefix, ephemeral=True, sequence=True, is_kept=False)
+        looked = look()
+        try:
+            node = await counting
+        except BaseException:
+            self._session.forget(looked)
+            raise
         number = int(node.removeprefix(prefix))
-        return (LedgerId(number), node) if 0 <= number < SHORT_ID_END else None
+        return ((LedgerId(number), node) if 0 <= number < SHORT_ID_END else None), await looked
 
     async def _create_counter(self, path: str) -> None:
         try:
@@ -170,8 +191,7 @@ class LedgerIds:
         return 1
 
     async def _known_high_bits(self) -> list[int]:
-        names = await self._session.children(self._paths.long_ids)
-        return sorted(high for high in map(high_bits_of, names) if high is not None)
+        return _high_bits_in(await self._session.children(self._paths.long_ids))
 
     async def _drop_old_counters(self) -> None:
         old = (await self._known_high_bits())[:-_HIGH_BITS_KEPT]
@@ -179,3 +199,8 @@ class LedgerIds:
         await asyncio.gather(
             *(self._session.delete(self._paths.high_bits(high), 0) for high in old), return_exceptions=True
         )
+
+
+def _high_bits_in(names: Iterable[str]) -> list[int]:
+    """Ascending."""
+    return sorted(high for high in map(high_bits_of, names) if high is not None)
