@@ -25,7 +25,9 @@ class LateCopies:
     """Of all writers of one client that have ended."""
 
     def __init__(self, report_missed: Callable[[LedgerId, BookieId], None], timeout_s: float) -> None:
-        """A member's silence for `timeout_s` ends its connection, as that of any bookie that owes an answer."""
+        """A member's silence for `timeout_s` ends its connection, as that of any bookie that owes an answer. If it
+        acknowledges nothing of a ledger for as long, what it owes of it counts as missed.
+        """
         self.report_missed = report_missed
         self.timeout_s = timeout_s
         self.owed: dict[LateMember, None] = {}
@@ -61,9 +63,12 @@ class LateCopies:
 
 
 class LateMember:
-    """One ledger on one connection, until its last copy is acknowledged."""
+    """One ledger on one connection, until its last copy is acknowledged, or none of it for `timeout_s`.
 
-    __slots__ = ("_last", "_late", "connection", "ledger_id")
+    The silence of the connection does not end it while the bookie answers for other ledgers.
+    """
+
+    __slots__ = ("_due", "_last", "_late", "_loop", "_timer", "connection", "ledger_id")
 
     unacknowledged_bytes = 0
     """They are acknowledged to the writer."""
@@ -75,9 +80,19 @@ class LateMember:
         self.ledger_id = ledger_id
         self.connection = connection
         self._last = last
+        self._loop = asyncio.get_running_loop()
+        self._due = self._loop.time() + late.timeout_s
+        self._timer = self._loop.call_at(self._due, self._check_due)
+
+    def _check_due(self) -> None:
+        if self._due <= self._loop.time():
+            self.end(missed=True)
+        else:
+            self._timer = self._loop.call_at(self._due, self._check_due)
 
     def end(self, *, missed: bool) -> None:
         late = self._late
+        self._timer.cancel()
         del late.owed[self]
         if missed:
             late.report_missed(self.ledger_id, self.connection.bookie_id)
@@ -92,6 +107,7 @@ class LateMember:
             self.end(missed=False)
         else:
             self._late.answered.set()
+            self._due = self._loop.time() + self._late.timeout_s
             self.connection.expect(self._late.timeout_s)
 
     def on_scattered_adds_acked(self, entry_ids: list[int]) -> None:

@@ -81,6 +81,19 @@ async def test_silence_ends_the_connection_also_after_an_answer() -> None:
     assert late.missed == [(LEDGER, BOOKIE), (LedgerId(8), BOOKIE)]
 
 
+async def test_a_ledger_is_given_up_on_a_connection_that_serves_others() -> None:
+    late = Late(timeout_s=0.5)
+    late.follow(LedgerId(8))
+    async with asyncio.timeout(30):
+        while not late.missed:
+            await asyncio.sleep(0.02)
+            late.connection.data_received(b"")
+            late.member(LedgerId(8)).on_adds_acked(0, 0)
+    assert late.missed == [(LEDGER, BOOKIE)] and late.connection.lost is None
+    late.member(LedgerId(8)).on_adds_acked(9, 9)
+    assert late.missed == [(LEDGER, BOOKIE)] and not late.copies.owed
+
+
 async def test_the_end_of_a_client_waits_while_answers_come(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Late()
     monkeypatch.setattr(late_copies, "_QUIET_S", 0.2)
