@@ -64,10 +64,19 @@ class SystemEnvironment:
         return os.getpid()
 
 
+_closed_streams: set[str] = set()
+
+
+def is_closed(stream: str) -> bool:
+    """Whether this process was started without `stdin`, `stdout` or `stderr`."""
+    return stream in _closed_streams
+
+
 def occupy_standard_streams() -> None:
     """Point each standard stream that this process was started without at /dev/null.
 
     Otherwise the next file or socket gets its number, and output is written into that.
+    `is_closed` still knows that it was closed: /dev/null takes every output, and as input it is empty.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -75,4 +84,5 @@ def occupy_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
         if getattr(sys, name) is None:
+            _closed_streams.add(name)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))

@@ -7,6 +7,7 @@ escapes: names that others chose are not to move the cursor of a terminal.
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -71,8 +72,17 @@ def with_times(row: Row) -> Row:
     return found
 
 
+def require_stdout() -> None:
+    """For a command whose result is what it prints. OSError: the process was started without stdout."""
+    from ledger.environment import is_closed
+
+    if is_closed("stdout"):
+        raise OSError(errno.EBADF, "cannot write the output: stdout is closed")
+
+
 def print_json(value: object) -> None:
     """One JSON document."""
+    require_stdout()
     sys.stdout.write(json_text(value, ensure_ascii=_needs_ascii(), indent=2) + "\n")
 
 
@@ -98,6 +108,7 @@ def lines_of_facts(facts: Row) -> list[str]:
 
 def print_stream(rows: Iterable[Row], *, as_json: bool) -> None:
     """One line per row as soon as it is there: `name=value` in text, one JSON object in JSON."""
+    require_stdout()
     for row in rows:
         line = json_text(dict(row), ensure_ascii=_needs_ascii()) if as_json else "  ".join(_pairs(row))
         print(line, flush=True)
@@ -144,6 +155,7 @@ def _needs_ascii() -> bool:
 
 
 def _print_text(lines: Iterable[str]) -> None:
+    require_stdout()
     for line in lines:
         sys.stdout.write(line + "\n")
 

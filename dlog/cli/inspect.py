@@ -11,7 +11,7 @@ import typer
 
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
 from ledger.errors import CorruptionError
-from ledger.printing import print_facts, print_json, print_table
+from ledger.printing import print_facts, print_json, print_table, require_stdout
 
 if TYPE_CHECKING:
     from dlog.client import LogClient
@@ -79,6 +79,7 @@ def verify(
     from dlog.inspection.verify import UncheckedLedger
     from ledger.inspection.copies import Verdict, sentences
 
+    require_stdout()
     found = administer(metadata, namespace, lambda client: _verify(client, log))
     unchecked = [each for each in found if isinstance(each, UncheckedLedger)]
     checked = [each for each in found if not isinstance(each, UncheckedLedger)]

@@ -15,7 +15,14 @@ from dlog.cli.outage import Outage
 from dlog.cli.view import Size, view
 from ledger.command_line import interrupt_without_reader
 from ledger.errors import ConfigurationError
-from ledger.printing import json_text, lines_of_facts, print_json, print_stream, terminal_width
+from ledger.printing import (
+    json_text,
+    lines_of_facts,
+    print_json,
+    print_stream,
+    require_stdout,
+    terminal_width,
+)
 
 if TYPE_CHECKING:
     from dlog.cache.metadata_cache import MetadataCache
@@ -48,6 +55,7 @@ def top(
     output: Table = TableOutput.TEXT,
 ) -> None:
     """Show the logs of a namespace, the busiest first, until Ctrl-C."""
+    require_stdout()
     if not 0 < interval_s <= INTERVAL_S_MAX:
         raise ConfigurationError(
             f"--interval must be positive and at most {INTERVAL_S_MAX:g} (a day), got {interval_s:g}"
@@ -62,6 +70,7 @@ def top(
 
 def watch_info(log: str, metadata: str, namespace: str, output: TableOutput) -> None:
     """Show a log whenever its metadata or its tail changes, until Ctrl-C."""
+    require_stdout()
     with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
         administer(metadata, namespace, lambda client: _watch(client, log, output))
 

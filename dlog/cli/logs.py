@@ -9,7 +9,7 @@ import typer
 from dlog.cli.live import watch_info
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
 from ledger.command_line import FAILED, DoneInPart, confirmed, not_nan, say
-from ledger.printing import print_facts, print_json, print_table
+from ledger.printing import print_facts, print_json, print_table, require_stdout
 
 if TYPE_CHECKING:
     from dlog.client import LogClient
@@ -29,6 +29,7 @@ def create(log: LogName, metadata: Metadata = "", namespace: Namespace = "defaul
 
 def ls(metadata: Metadata = "", namespace: Namespace = "default", output: Table = TableOutput.TEXT) -> None:
     """List the logs of a namespace, one name per line."""
+    require_stdout()
     names = administer(metadata, namespace, lambda client: client.list())
     if output is TableOutput.JSON:
         print_json(names)

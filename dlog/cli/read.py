@@ -25,6 +25,7 @@ from dlog.cli.output import formatter, gap_sentence
 from dlog.cli.positions import bounds_of
 from dlog.cli.waiting import reporting_outages
 from ledger.command_line import interrupt_without_reader, say
+from ledger.printing import require_stdout
 
 if TYPE_CHECKING:
     from dlog.blocking.reader import Reader
@@ -61,6 +62,7 @@ def read(
 
     A time has the form 2013-01-05T12:30, in UTC unless it has a zone. Ids and times may be mixed.
     """
+    require_stdout()
     as_bytes = formatter(output, key_delimiter)
     accept_loss = on_data_loss is OnDataLoss.GAP
     first, behind = bounds_of(log, start, until, metadata, namespace, accept_loss=accept_loss)
@@ -90,6 +92,7 @@ def tail(
     namespace: Namespace = "default",
 ) -> None:
     """Print the newest messages, and with -f wait for more."""
+    require_stdout()
     as_bytes = formatter(output, key_delimiter)
     start, until = None if last else "latest", None if follow else "latest"
     try:

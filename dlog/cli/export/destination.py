@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ledger.errors import ConfigurationError
+from ledger.printing import require_stdout
 
 STDOUT = "-"
 
@@ -25,8 +26,10 @@ def check_destination(file: str, force: bool) -> None:
     Raises:
         ConfigurationError: the file exists, and `force` is not set; it is a directory or a device; its directory does
             not exist; its symbolic links lead in a circle; its name is too long.
+        OSError: it is stdout, and that is closed.
     """
     if file == STDOUT:
+        require_stdout()
         return
     if not file:
         raise ConfigurationError("FILE is empty: pass the name of a file, or - for stdout")

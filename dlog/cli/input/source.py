@@ -18,8 +18,18 @@ CHECK_INTERVAL_S = 0.25
 
 @contextmanager
 def opened_input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The input, unbuffered so that a line is read as soon as it is written, and its size, None for stdin."""
+    """The input, unbuffered so that a line is read as soon as it is written, and its size, None for stdin.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or stdin is closed.
+    """
     if file == "-":
+        from ledger.environment import is_closed
+
+        if is_closed("stdin"):
+            raise ConfigurationError(
+                "stdin is closed: pass the name of a file, or start the command with an input"
+            )
         yield sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer, None
         return
     with _opened(file) as source:

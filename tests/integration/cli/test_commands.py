@@ -171,19 +171,63 @@ def test_a_broken_pipe_is_not_an_error(dlog: Command) -> None:
     assert (process.returncode, err) == (0, b"")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_not_taken_by_sockets(dlog: Command, closed: str) -> None:
-    """A service manager may start a command without them; the first socket would become standard output."""
-    command = [sys.executable, "-m", "dlog.cli.main", "append", "closed", "--create"]
-    done = subprocess.run(
-        ["/bin/sh", "-c", f'exec "$0" "$@" {closed}', *command],
-        input=b"" if "<" in closed else b"x\n",
+def without_streams(
+    dlog: Command, closed: str, *arguments: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Started from its file: a forked one takes its streams over from Python."""
+    return subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" "$@" {closed}', sys.executable, "-m", "dlog.cli.main", *arguments],
+        input=stdin,
         env=dlog.environment(),
         capture_output=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_closed_streams_are_not_taken_by_sockets(dlog: Command, closed: str) -> None:
+    """A service manager may start a command without them; the first socket would become standard output."""
+    done = without_streams(dlog, closed, "append", "closed", "--create", stdin=b"x\n")
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_a_closed_stdin_is_not_taken_for_an_empty_one(dlog: Command, closed: str) -> None:
+    """Wrong usage, before the log is taken from its writer or made."""
+    log = f"unmade-{len(closed)}"
+    done = without_streams(dlog, closed, "append", log, "--create")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"dlog: stdin is closed: pass the name of a file") or "2>" in closed
+    assert log not in dlog.here("ls").must_succeed()
+
+
+def test_a_cursor_stays_where_it_was_if_stdout_is_closed(dlog: Command) -> None:
+    dlog("append", "unprinted", "--create", stdin=b"a\nb\n").must_succeed()
+    done = without_streams(dlog, ">&-", "read", "unprinted", "--cursor", "nightly")
+    assert (done.returncode, done.stderr) == (1, b"dlog: cannot write the output: stdout is closed\n")
+    assert dlog("read", "unprinted", "--cursor", "nightly", "-o", "raw").must_succeed() == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ls"],
+        ["info", "LOG", "-o", "json"],
+        ["info", "LOG"],
+        ["ledgers", "LOG"],
+        ["tail", "LOG"],
+        ["export", "LOG", "--to", "jsonl", "-"],
+        ["verify", "LOG"],
+        ["top", "-n", "1", "-d", "0.1"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_nothing_is_printed_into_a_closed_stdout(dlog: Command, arguments: list[str]) -> None:
+    dlog("append", "unprinted", "--create", stdin=b"a\n").must_succeed()
+    there = ["unprinted" if each == "LOG" else each for each in arguments]
+    done = without_streams(dlog, ">&-", *there)
+    assert (done.returncode, done.stderr) == (1, b"dlog: cannot write the output: stdout is closed\n")
 
 
 def test_logs_are_created_listed_described_and_deleted(dlog: Command) -> None:
