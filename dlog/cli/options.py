@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, UnauthorizedError
 
 if TYPE_CHECKING:
     from dlog.blocking.client import Client
@@ -95,12 +96,17 @@ def delimiter_bytes(text: str) -> bytes:
     return os.fsencode(text.replace("\\t", "\t"))
 
 
-def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> Client:
+@contextmanager
+def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> Iterator[Client]:
     """A blocking client, for commands that append or read."""
     import dlog
 
     _print_warnings()
-    return dlog.connect(_required(metadata), namespace=namespace, config=config)
+    with (
+        _password_explained(),
+        dlog.connect(_required(metadata), namespace=namespace, config=config) as client,
+    ):
+        yield client
 
 
 def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaitable[T]]) -> T:
@@ -114,7 +120,23 @@ def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaita
         async with await connect(_required(metadata), namespace) as client:
             return await work(client)
 
-    return whole_loop.run(run())
+    with _password_explained():
+        return whole_loop.run(run())
+
+
+@contextmanager
+def _password_explained() -> Iterator[None]:
+    """No command takes a password, so the user cannot have given a wrong one."""
+    try:
+        yield
+    except UnauthorizedError as error:
+        if error.ledger_id is None:
+            raise  # of the metadata store
+        raise UnauthorizedError(
+            f"the log has a password, and no command can give it: ledger {error.ledger_id} needs it; use a program "
+            "with LogConfig.password",
+            **error.facts,
+        ) from error
 
 
 def _print_warnings() -> None:
