@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
@@ -17,9 +18,19 @@ from ledger.errors import UnavailableError
 
 Event = dict[str, Any]
 
+_RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): (.*)")
+"""The line of a traceback that has the error."""
+
 
 class ChildFailedError(UnavailableError):
     """A process of the demo ended before an event that the demo waits for (facts: module, status)."""
+
+
+def last_sentence(log: str) -> str:
+    """Why the process ended: of its last error the text, without class and traceback; else its last line."""
+    lines = log.strip().splitlines() or ["it printed no reason"]
+    errors = [found[1] for line in lines if (found := _RAISED.fullmatch(line))]
+    return (errors or lines)[-1]
 
 
 class Child:
@@ -85,7 +96,7 @@ class Child:
             if self._reading.done():
                 raise ChildFailedError(
                     f"{self._module} ended with status {self._process.returncode} before it reported {name!r}: "
-                    f"{self._log.read_text(errors='replace').strip()[-2000:]}",
+                    f"{last_sentence(self._log.read_text(errors='replace'))}",
                     module=self._module,
                     status=self._process.returncode,
                 )

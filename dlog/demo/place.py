@@ -21,7 +21,12 @@ from dlog.config import LogConfig
 from dlog.errors import LogNotFoundError
 from dlog.local.embedded import Standalone
 from ledger import whole_loop
-from ledger.errors import MetadataFormatError, MetadataUnavailableError, RecordNotFoundError
+from ledger.errors import (
+    MetadataFormatError,
+    MetadataUnavailableError,
+    NotEnoughBookiesError,
+    RecordNotFoundError,
+)
 from ledger.metadata.drivers import open_store
 from ledger.metadata.format.cookie import decode_cookie
 
@@ -52,7 +57,11 @@ class Place:
 
 @contextmanager
 def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator[Place]:
-    """The cluster for one demo. Unless `keep` is set, what it created at the address is deleted at the end."""
+    """The cluster for one demo. Unless `keep` is set, what it created at the address is deleted at the end.
+
+    Raises:
+        NotEnoughBookiesError: the cluster at the address has too few for an append; nothing has been started.
+    """
     if metadata is None:
         with Standalone(directory / "cluster", restart=False) as cluster:
             yield _on_own(cluster, LOG)
@@ -60,6 +69,7 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
     log = f"{LOG}-{secrets.token_hex(4)}"  # the cluster may have a log named `flights`
     uri, bookies = whole_loop.run(_find_bookies(metadata))
     if bookies:
+        _require_enough(uri, len(bookies))
         place = Place(uri, log, bookies, None)
         with _temporary_logs(place, keep=keep):
             yield place
@@ -74,6 +84,17 @@ def find_place(metadata: str | None, directory: Path, *, keep: bool) -> Iterator
     finally:  # also if it was interrupted while it started, once there is something in the store
         if not keep and (own.made or any(home.glob("bookie-*"))):
             whole_loop.run(remove_from_store(uri, home, made=own.made))
+
+
+def _require_enough(uri: str, available: int) -> None:
+    needed = CONFIG.quorum.ack
+    if available < needed:
+        raise NotEnoughBookiesError(
+            f"the demo needs {needed} writable bookies, and the cluster at {uri} has {available}: start more, or leave "
+            "--metadata out",
+            needed=needed,
+            available=available,
+        )
 
 
 def _on_own(cluster: Standalone, log: str) -> Place:

@@ -41,6 +41,7 @@ def run(*, spark: bool, keep: bool, metadata: str | None = None) -> None:
         DataLossError: a message is missing, duplicated or out of order.
         ConfigurationError: `spark` is set and Spark or Java is missing; nothing has been started.
         StandaloneError: the demo did not end within TIME_LIMIT_S.
+        NotEnoughBookiesError: the cluster at `metadata` has too few; nothing has been started.
     """
     if spark:
         require_spark()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dlog.demo.child import last_sentence
 from dlog.demo.flights import Flight, find_file, load, mean_delay_by_carrier
 from dlog.demo.proof import Proof, differences, longest_pause_ms
 from dlog.errors import DataLossError
@@ -68,3 +69,20 @@ def test_pauses_and_means() -> None:
     assert longest_pause_ms([0.0, 0.1, 0.4, 0.41]) == pytest.approx(300)
     assert longest_pause_ms([1.0]) == 0
     assert differences({"AA": 1.0, "UA": 2.0}, {"AA": 1.0 + 1e-12, "UA": 2.1, "B6": 1.0}) == ["B6", "UA"]
+
+
+@pytest.mark.parametrize(
+    ("log", "sentence"),
+    [
+        (
+            'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n'
+            "ledger.errors.NotEnoughBookiesError: 2 bookies are needed: start more\n",
+            "2 bookies are needed: start more",
+        ),
+        ("java.lang.IllegalStateException: no\n\tat java.base/x.Y.z(Y.java:1)\n", "no"),
+        ("killed\n\n", "killed"),
+        ("", "it printed no reason"),
+    ],
+)
+def test_a_child_that_fails_is_described_by_one_sentence(log: str, sentence: str) -> None:
+    assert last_sentence(log) == sentence

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from dlog.demo.place import Place, _delete, remove_from_store
-from ledger.errors import MetadataUnavailableError, RecordNotFoundError
+from dlog.demo.place import Place, _delete, find_place, remove_from_store
+from ledger.errors import MetadataUnavailableError, NotEnoughBookiesError, RecordNotFoundError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.format.cookie import Cookie, encode_cookie
 from ledger.metadata.store import MetadataStore
-from ledger.model import BookieId
+from ledger.model import BookieId, BookieInfo
 
 MINE, ANOTHERS = BookieId("mine:3181"), BookieId("anothers:3181")
 
@@ -75,3 +76,17 @@ async def test_logs_that_are_left_in_a_store_that_is_away_are_named() -> None:
         await _delete(place)
     for log in ("flights-1", "flights-1-live", "flights-1-delays"):
         assert f"`dlog delete {log} --metadata '{AWAY}'`" in str(raised.value)
+
+
+async def test_too_few_bookies_are_refused_before_anything_is_started(tmp_path: Path) -> None:
+    """With one, the demo started a writer, which failed after seconds with a traceback."""
+
+    def start() -> None:
+        with find_place(store.uri, tmp_path / "demo", keep=False):
+            raise AssertionError("the demo goes on")
+
+    async with cluster(tmp_path) as store:
+        await store.register_bookie(BookieInfo(bookie_id=MINE, host="127.0.0.1", port=3181))
+        with pytest.raises(NotEnoughBookiesError, match=r"needs 2 writable bookies, .* has 1: start more"):
+            await asyncio.to_thread(start)
+    assert not (tmp_path / "demo").exists()
