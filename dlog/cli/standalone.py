@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ledger.command_line import tell
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, MetadataUnavailableError
 from ledger.printing import counted
 
 
@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 
 def standalone(
-    bookies: Annotated[int, typer.Option(min=1, max=64, help="Number of bookies.")] = 3,
+    bookies: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of bookies; appends need 2, and have 3 copies with 3.")
+    ] = 3,
     data: Annotated[
         Path,
         typer.Option(
@@ -56,9 +58,10 @@ def standalone(
     SQLite, or ZooKeeper with --metadata. Stop it with Ctrl-C; started again on the same DIR, it has the same logs.
     """
     import shlex
-    from contextlib import ExitStack
+    from contextlib import ExitStack, suppress
 
     from dlog.local.embedded import Standalone
+    from ledger import whole_loop
 
     with ExitStack() as stack:
         try:
@@ -66,15 +69,43 @@ def standalone(
             uri = shlex.quote(cluster.uri)  # servers of ZooKeeper are separated by `;`
             count = len(cluster.bookies)
             running = f"{counted(count, 'bookie')} {'is' if count == 1 else 'are'}"
-            tell(HELP.format(running=running, data=data.resolve(), uri=uri))
+            copies = ""
+            with suppress(MetadataUnavailableError):  # the bookies run, and so does the cluster
+                copies = copies_line(whole_loop.run(_writable(cluster.uri)))
+            tell(HELP.format(running=running, data=data.resolve(), copies=copies, uri=uri))
             cluster.wait()
         except KeyboardInterrupt:  # also while it starts
             tell("stopping")
 
 
+async def _writable(uri: str) -> int:
+    """Number of bookies that can be written, also those of the cluster that run elsewhere."""
+    from ledger.metadata.drivers import open_store
+
+    store = await open_store(uri)
+    try:
+        return len((await store.bookies()).writable)
+    finally:
+        await store.close()
+
+
+def copies_line(writable: int) -> str:
+    """A line about the copies of what is appended now; none if they are all there."""
+    from dlog.config import LogConfig
+
+    quorum = LogConfig().quorum
+    if writable >= quorum.write:
+        return ""
+    now = "nothing can be appended now" if writable < quorum.ack else f"they have {writable} copies now"
+    return (
+        f"appends need {quorum.ack} writable bookies, and have {quorum.write} copies with {quorum.write}: "
+        f"{now}, with {writable}\n"
+    )
+
+
 HELP = """\
 {running} running, data in {data}
-
+{copies}
     export DLOG_METADATA={uri}
     dlog create orders
     echo hello | dlog append orders

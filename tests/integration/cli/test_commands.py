@@ -310,6 +310,19 @@ def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Pa
     dlog("append", "kept", stdin=b"y\n").must_fail(1, "no bookie is registered", "dlog standalone")
 
 
+def test_a_cluster_that_is_too_small_for_its_commands_is_described_so(tmp_path: Path) -> None:
+    with Command().start("standalone", "--bookies", "1", "--data", str(tmp_path / "data")) as process:
+        assert process.stdout is not None
+        printed = [process.stdout.readline().decode() for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert printed[0].startswith("1 bookie is running")
+    assert printed[1] == (
+        "appends need 2 writable bookies, and have 3 copies with 3: nothing can be appended now, with 1\n"
+    )
+    assert printed[2] == "\n" and "DLOG_METADATA" in printed[3]
+
+
 def test_gc_frees_what_a_crashed_takeover_left(dlog: Command, cluster: Standalone) -> None:
     """A ledger tagged as the log's and not in its list goes; the listed ones stay."""
     here = ("--namespace", "collected")  # other tests damage logs of the cluster's default one
