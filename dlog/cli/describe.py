@@ -15,7 +15,7 @@ from dlog.inspection.verify import UncheckedLedger
 from dlog.model import ListedLedger, LogMetadata, LogName, LogState, Owner
 from dlog.read.resolution import Resolution
 from dlog.write.current_owner import is_released
-from ledger.inspection.copies import CopyState, LedgerCopies, Verdict
+from ledger.inspection.copies import Copies, CopyState, LedgerCopies, Verdict
 from ledger.model import LedgerId, LedgerMetadata
 from ledger.printing import counted
 
@@ -394,9 +394,17 @@ def explanation_facts(found: Explanation) -> dict[str, object]:
             "headers": len(found.message.headers),
             "payload": "none: a tombstone" if payload is None else counted(len(payload), "byte"),
         }
-    for bookie_id, copy in (found.copies or {}).items():
+    for bookie_id, copy in _copies_of(found).items():
         facts[f"on {bookie_id}"] = f"{copy.state}" + (f": {copy.reason}" if copy.reason else "")
     return facts
+
+
+def _copies_of(found: Explanation) -> Copies:
+    """Without those of an entry that a sealed ledger does not have: they would look lost."""
+    metadata = found.metadata
+    if metadata is not None and metadata.closed and found.message_id.entry_id > metadata.last_entry:
+        return {}
+    return found.copies or {}
 
 
 def explanation_document(found: Explanation) -> dict[str, object]:
@@ -415,7 +423,7 @@ def explanation_document(found: Explanation) -> dict[str, object]:
         "sequence": found.sequence,
         "appended": None if message is None else json_instant(message.append_time_us),
         "payload_bytes": None if message is None or message.payload is None else len(message.payload),
-        "copies": {bookie_id: copy.state.value for bookie_id, copy in (found.copies or {}).items()},
+        "copies": {bookie_id: copy.state.value for bookie_id, copy in _copies_of(found).items()},
     }
 
 

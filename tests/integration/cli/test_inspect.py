@@ -64,8 +64,13 @@ async def test_a_log_is_verified_while_it_is_written_and_after_damage(tmp_path: 
         for command in (("info", "orders"), ("ledgers", "orders"), ("explain", "orders", str(first))):
             (await call(dlog, *command)).must_succeed()
         assert (cluster.directory / "meta.db").read_bytes() == before
-        assert await writer.append(b"the writer was not fenced") > ids[1]
+        last = await writer.append(b"the writer was not fenced")
+        assert last > ids[1]
         await writer.close()
+        above = f"{last.ledger_id}:{last.entry_id + 1}:0"
+        assert "\non " not in (await call(dlog, "explain", "orders", above)).must_succeed()
+        explained = json.loads((await call(dlog, "explain", "orders", above, "-o", "json")).must_succeed())
+        assert (explained["outcome"], explained["copies"]) == ("absent", {})
 
         cluster.bookies[2].kill()
         printed = (await call(dlog, "verify", "orders")).must_succeed()
