@@ -9,17 +9,19 @@ import typer
 
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
 from dlog.cli.positions import as_datetime, position_of
+from ledger.errors import ConfigurationError
 from ledger.printing import print_json, print_table
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dlog.client import LogClient
-    from dlog.model import Cursor
+    from dlog.model import Cursor, MessageId
     from dlog.read.backlog import Lag
 
 CursorName = Annotated[str, typer.Argument(metavar="CURSOR", help="Name of the cursor.")]
 
 _COLUMNS = ("cursor", "position", "messages_behind", "bytes_behind", "ledgers_behind", "changed")
-_UNKNOWN = "unknown"
 
 
 def register(app: typer.Typer) -> None:
@@ -65,9 +67,9 @@ def list_cursors(
         (
             cursor.name,
             str(cursor.position),
-            _UNKNOWN if lag is None or lag.messages is None else lag.messages,
-            _UNKNOWN if lag is None else lag.bytes,
-            _UNKNOWN if lag is None else lag.ledgers,
+            None if lag is None else lag.messages,
+            None if lag is None else lag.bytes,
+            None if lag is None else lag.ledgers,
             to_the_second(cursor.updated_us),
         )
         for cursor, lag in found
@@ -116,8 +118,21 @@ def set_cursor(
     A consumer that runs with it stops at its next acknowledgement; started again, it continues at the position.
     """
     where = position_of(position, time.time_ns() // 1000, as_datetime)
-    found = administer(metadata, namespace, lambda client: client.set_cursor(log, cursor, where))
+    found = administer(metadata, namespace, lambda client: _set(client, log, cursor, where))
     print(f"cursor {cursor} of log {log} is at {found.position}")
+
+
+async def _set(client: LogClient, log: str, cursor: str, where: MessageId | datetime | str) -> Cursor:
+    """ConfigurationError: an id whose message was trimmed, so that no reader could begin there."""
+    from dlog.model import MessageId
+
+    if isinstance(where, MessageId):
+        begin = (await client.describe(log)).record.trim_before
+        if where < begin:
+            raise ConfigurationError(
+                f"position {where} of log {log} was trimmed: it begins at {begin}; use an id from there on, or earliest"
+            )
+    return await client.set_cursor(log, cursor, where)
 
 
 def remove_cursor(

@@ -13,7 +13,7 @@ from ledger.printing import print_facts, print_json, print_table, require_stdout
 
 if TYPE_CHECKING:
     from dlog.client import LogClient
-    from dlog.model import LogMetadata
+    from dlog.model import LogMetadata, MessageId
 
 
 def register(app: typer.Typer) -> None:
@@ -91,8 +91,19 @@ def rotate(
     """
     from dlog.cli.describe import newest_ledger
 
-    found = administer(metadata, namespace, lambda client: client.rotate(log, force=force))
-    print(f"log {log} is at epoch {found.record.epoch}, {newest_ledger(found.record)}")
+    is_written, record = administer(metadata, namespace, lambda client: _rotate(client, log, force))
+    if is_written:
+        print(f"log {log} is at epoch {record.epoch}, {newest_ledger(record)}")
+    else:
+        print(f"log {log} is not being written, so nothing was rotated, {newest_ledger(record)}")
+
+
+async def _rotate(client: LogClient, log: str, force: bool) -> tuple[bool, LogMetadata]:
+    """Whether there was something to rotate, and the record."""
+    from dlog.write.current_owner import is_released
+
+    before = (await client.describe(log)).record
+    return not is_released(before), (await client.rotate(log, force=force)).record
 
 
 def seal(log: LogName, metadata: Metadata = "", namespace: Namespace = "default") -> None:
@@ -135,9 +146,22 @@ def shrink(
     from dlog.model import MessageId
 
     bound = MessageId.parse(before)
-    record = administer(metadata, namespace, lambda client: client.shrink(log, bound))
-    administer(metadata, namespace, lambda client: client.collect(log))
-    print(f"log {log} begins at {record.trim_before}")
+    print(
+        f"log {log} begins at {administer(metadata, namespace, lambda client: _shrink(client, log, bound))}"
+    )
+
+
+async def _shrink(client: LogClient, log: str, bound: MessageId) -> MessageId:
+    """The first id afterwards, as `dlog info` prints it."""
+    from dlog.errors import HistoryPageError
+
+    trimmed = await client.shrink(log, bound)
+    await client.collect(log)
+    info = await client.describe(log)
+    try:
+        return (await client.logs.ledger_list(info.ref, info.record).window(0)).earliest
+    except HistoryPageError:
+        return trimmed.trim_before  # that of the first ledger is unknown
 
 
 def delete(
@@ -158,9 +182,12 @@ def delete(
     """Delete a log and everything in it."""
     from ledger.model import LedgerId
 
-    if not yes and not confirmed(f"Delete log {log} and all its messages permanently?"):
-        say("dlog", "nothing was deleted")
-        raise typer.Exit(FAILED)
+    if not yes:
+        # One that is being deleted is found, too.
+        administer(metadata, namespace, lambda client: client.logs.find(client.name(log)))
+        if not confirmed(f"Delete log {log} and all its messages permanently?"):
+            say("dlog", "nothing was deleted")
+            raise typer.Exit(FAILED)
     ids = [LedgerId(one) for one in given_up or []]
     if administer(metadata, namespace, lambda client: client.delete(log, given_up=ids)):
         print(f"deleted {log}")

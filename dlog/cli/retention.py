@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dlog.model import Retention
 
 
+_OPTIONS = {"max_age_s": "--max-age", "max_bytes": "--max-bytes", "max_messages": "--max-messages"}
+
+
 def register(app: typer.Typer) -> None:
     app.command()(retention)
 
@@ -47,9 +50,7 @@ def retention(
 
     A ledger is trimmed once all given rules allow it; the newest one always stays. `dlog gc` trims.
     """
-    from dlog.model import Retention
-
-    wanted = Retention(
+    wanted = _wanted(
         max_age_s=None if max_age is None else seconds_of(max_age, "--max-age"),
         max_bytes=None if max_bytes is None else bytes_of(max_bytes, "--max-bytes"),
         max_messages=max_messages,
@@ -63,6 +64,21 @@ def retention(
         print_json(_document(kept, plan))
     else:
         print_facts(_facts(kept, plan))
+
+
+def _wanted(
+    *, max_age_s: float | None, max_bytes: int | None, max_messages: int | None, keep_unread: bool
+) -> Retention:
+    """ConfigurationError: a value is not valid; it is called as its option is."""
+    from dlog.model import Retention
+
+    try:
+        return Retention(
+            max_age_s=max_age_s, max_bytes=max_bytes, max_messages=max_messages, keep_unread=keep_unread
+        )
+    except ConfigurationError as error:
+        name, _, rest = str(error).partition(" ")
+        raise ConfigurationError(f"{_OPTIONS.get(name, name)} {rest}") from error
 
 
 async def _retention(

@@ -26,7 +26,7 @@ from dlog.metadata.history_pages import HistoryPages, page_name
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.owner_requests import OwnerRequests
 from dlog.metadata.value import cannot_be_decoded, forget_value, still
-from dlog.model import GRACE_US, LogMetadata, LogName, NameNode, NameState
+from dlog.model import DEFAULT_NAMESPACE, GRACE_US, LogMetadata, LogName, NameNode, NameState
 from dlog.together import each
 from ledger.buggify import buggify, linger
 from ledger.environment import Environment
@@ -80,7 +80,7 @@ class LogMetadataStore:
         node = await self.read_name(log)
         if node is None or node.value.state is NameState.DELETED:
             raise LogNotFoundError(
-                f"log {log} does not exist: check the name (`dlog ls` lists them), or create the log",
+                f"log {log} does not exist: check the name (`{_listing(log)}` lists them), or create the log",
                 log=str(log),
             )
         return LogRef(log, node.value.log_uuid, self._root)
@@ -464,6 +464,10 @@ def _decoded(key: str, decode: Callable[[bytes], _T], value: bytes) -> _T:
         return decode(value)
     except RecordFormatError as error:
         raise cannot_be_decoded("the log metadata", key, error) from error
+
+
+def _listing(log: LogName) -> str:
+    return "dlog ls" if log.namespace == DEFAULT_NAMESPACE else f"dlog ls --namespace {log.namespace}"
 
 
 def _exists(log: LogName) -> LogExistsError:

@@ -242,16 +242,22 @@ def test_logs_are_created_listed_described_and_deleted(dlog: Command) -> None:
         ("sealed", 2),
         ("sealed", 1),
     ]
-    kept = f"{rows[-1]['ledger']}:0:0"
+    first, kept = (f"{rows[at]['ledger']}:0:0" for at in (0, -1))
+    shrunk = dlog.here("shrink", "life", "0:0:0", "--namespace", "other").must_succeed()
+    assert shrunk == f"log life begins at {first}\n", "as `dlog info` prints it"
     assert (
         dlog.here("shrink", "life", kept, "--namespace", "other").must_succeed()
         == f"log life begins at {kept}\n"
+    )
+    dlog.here("cursor", "set", "life", "late", "0:0:0", "--namespace", "other").must_fail(
+        2, "position 0:0:0 of log life was trimmed: it begins at", "earliest"
     )
     assert dlog.here("read", "life", "--namespace", "other", "-o", "raw").must_succeed() == "c\n"
     info = json.loads(dlog.here("info", "life", "--namespace", "other", "-o", "json").must_succeed())
     assert (info["log"], info["first"], info["state"]) == ("other/life", kept, "active")
     assert (info["sealed_messages"], info["copies"]["ack"]) == (1, 2)
     dlog.here("delete", "life", "--yes", "--namespace", "other").must_succeed()
+    dlog.here("info", "life", "--namespace", "other").must_fail(1, "`dlog ls --namespace other` lists them")
     assert dlog.here("ls", "--namespace", "other").must_succeed() == ""
 
 
@@ -289,6 +295,8 @@ def test_a_question_comes_before_a_deletion(dlog: Command) -> None:
         assert found.err.endswith("permanently? [y/N]: dlog: nothing was deleted\n"), found.err
     assert "asked" in dlog.here("ls").must_succeed()
     assert dlog("delete", "asked", stdin=b"Y\n").must_succeed() == "deleted asked\n"
+    missing = dlog("delete", "asked", stdin=b"Y\n")
+    assert missing.must_fail(1, "log default/asked does not exist") == missing.err.rstrip("\n")
 
 
 def test_standalone_runs_until_it_is_interrupted_and_keeps_the_data(tmp_path: Path) -> None:

@@ -61,10 +61,10 @@ def test_wrong_rules_are_refused_with_a_sentence(dlog: Command) -> None:
     dlog.here("create", "refused", *HERE).must_succeed()
     for options, parts in (
         (("--max-age", "week"), ("--max-age must be a time like 90s", "'week'")),
-        (("--max-age", "0s"), ("max_age_s must be positive",)),
+        (("--max-age", "0s"), ("--max-age must be positive",)),
         (("--max-bytes", "10 GB"), ("--max-bytes must be a size like", "'10 GB'")),
-        (("--max-bytes", "0"), ("max_bytes must be positive",)),
-        (("--max-messages", "0"), ("max_messages must be positive",)),
+        (("--max-bytes", "0"), ("--max-bytes must be positive",)),
+        (("--max-messages", "0"), ("--max-messages must be positive",)),
         (("--forever", "--keep-unread"), ("--forever keeps everything",)),
     ):
         dlog.here("retention", "refused", *options, *HERE).must_fail(2, *parts)

@@ -115,7 +115,7 @@ def test_a_log_whose_deletion_was_interrupted_is_not_read_as_an_empty_one(tmp_pa
             dlog.here(*command).must_fail(1, "is being deleted")
         assert not Path(file).exists()
         assert "deleting" in dlog.here("info", "orders").must_succeed()
-        dlog.here("delete", "orders", "--yes").must_succeed()
+        assert dlog("delete", "orders", stdin=b"y\n").must_succeed() == "deleted orders\n"
         assert dlog.here("ls").must_succeed() == ""
 
 

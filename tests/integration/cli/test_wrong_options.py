@@ -112,17 +112,17 @@ WRONG: dict[str, dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "retention": {
         "--max-age": [
             (("week",), ("--max-age must be a time like 90s",)),
-            (("0s",), ("max_age_s must be positive",)),
+            (("0s",), ("--max-age must be positive",)),
             (("999999999d",), ("1,000 years",)),
         ],
         "--max-bytes": [
             (("10 GB",), ("--max-bytes must be a size like",)),
-            (("0.4",), ("max_bytes must be positive",)),
-            (("999999999PB",), ("max_bytes must be at most 9223372036854775807",)),
+            (("0.4",), ("--max-bytes must be positive",)),
+            (("999999999PB",), ("--max-bytes must be at most 9223372036854775807",)),
         ],
         "--max-messages": [
-            (("0",), ("max_messages must be positive",)),
-            ((LIMIT,), ("max_messages must be at most 9223372036854775807",)),
+            (("0",), ("--max-messages must be positive",)),
+            ((LIMIT,), ("--max-messages must be at most 9223372036854775807",)),
             (("1", "--forever"), ("--forever keeps everything",)),
         ],
     },

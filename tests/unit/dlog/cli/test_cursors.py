@@ -103,7 +103,7 @@ def assert_listed_as_unknown(
     monkeypatch.setattr(cursors, "administer", lambda *_: found)
     cursors.list_cursors(LOG)
     _, line = capsys.readouterr().out.splitlines()
-    assert line.split()[:5] == ["billing", position, "unknown", "unknown", "unknown"]
+    assert line.split()[:5] == ["billing", position, "-", "-", "-"]
     cursors.list_cursors(LOG, output=TableOutput.JSON)
     [listed] = json.loads(capsys.readouterr().out)
     assert (listed["cursor"], listed["position"]) == ("billing", position)
