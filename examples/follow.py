@@ -38,4 +38,6 @@ async def main(directory: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/follow.py DIRECTORY")
     asyncio.run(main(sys.argv[1]))

@@ -166,7 +166,10 @@ def say(program: str, sentence: str) -> None:
 def confirmed(question: str) -> bool:
     """Ask on stderr: stdout may be a file. The end of the input is a no, and so is what is no text."""
     print(question, "[y/N]: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.buffer.readline(_ANSWER_BYTES_MAX).strip().lower() in (b"y", b"yes")
+    answer = sys.stdin.buffer.readline(_ANSWER_BYTES_MAX)
+    if not answer.endswith(b"\n"):  # no one has ended the line of the question
+        print(file=sys.stderr, flush=True)
+    return answer.strip().lower() in (b"y", b"yes")
 
 
 def tell(line: str) -> None:

@@ -169,7 +169,7 @@ def _spaced(name: str) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.replace(",", "").isdecimal()
+    return cell == "-" or cell.replace(",", "").replace(".", "", 1).isdecimal()
 
 
 def _shown(value: object) -> str:

@@ -179,6 +179,12 @@ def info(
     """
     if address is not None and (data is not None or journal_dir is not None or ledger_dir):
         raise ConfigurationError("give either HOST:PORT or the directories of a bookie (--data), not both")
+    if address is None and data is None and journal_dir is None and not ledger_dir:
+        raise ConfigurationError(
+            "no bookie is given: give its HOST:PORT, as `bookie ls` prints it, or its directories with --data DIR"
+        )
+    if address is not None and Path(address).is_dir():
+        raise ConfigurationError(f"{address} is a directory: give it as --data {address}")
     if address is not None:
         from bookie_server.tools.admin import bookie_info
 
@@ -206,7 +212,9 @@ def read_journal(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
-    ledger: Annotated[int | None, typer.Option(help="Print records about this ledger only.", min=0)] = None,
+    ledger: Annotated[
+        int | None, typer.Option(help="Print records about this ledger only.", metavar="LEDGER", min=0)
+    ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print every record of a stopped bookie's journal, and parts that are damaged."""
@@ -229,8 +237,12 @@ def read_log(
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
-    ledger: Annotated[int | None, typer.Option(help="Print entries of this ledger only.", min=0)] = None,
-    entry: Annotated[int | None, typer.Option(help="Print entries with this id only.", min=0)] = None,
+    ledger: Annotated[
+        int | None, typer.Option(help="Print entries of this ledger only.", metavar="LEDGER", min=0)
+    ] = None,
+    entry: Annotated[
+        int | None, typer.Option(help="Print entries with this id only.", metavar="ENTRY", min=0)
+    ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print what entry logs and journal files of a stopped bookie hold, found without the index.
@@ -282,8 +294,8 @@ def read_ledger(
         str | None,
         typer.Option("--bookie", help="With --metadata: read from this bookie only.", metavar="ID"),
     ] = None,
-    first: Annotated[int, typer.Option(help="First entry to print.", min=0)] = 0,
-    last: Annotated[int, typer.Option(help="Last entry to print.", min=0)] = 2**63 - 1,
+    first: Annotated[int, typer.Option(help="First entry to print.", metavar="ENTRY", min=0)] = 0,
+    last: Annotated[int, typer.Option(help="Last entry to print.", metavar="ENTRY", min=0)] = 2**63 - 1,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print the entries of a ledger.
@@ -395,6 +407,7 @@ def compact(
         float,
         typer.Option(
             help="Compact files of which a smaller part than this is live.",
+            metavar="FRACTION",
             min=0.0,
             max=1.0,
             callback=not_nan,

@@ -195,14 +195,15 @@ TOP_COLUMNS = (
     "log",
     "state",
     "entries/s",
+    "owner",
     "next",
-    "ledgers",
     "messages",
     "bytes",
+    "ledgers",
     "epoch",
-    "owner",
     "copies",
 )
+"""Of a narrow screen, what is on the right is left out."""
 
 
 Damaged = Mapping[LogName | LedgerId, str]
@@ -267,14 +268,14 @@ def top_row(found: LogActivity) -> list[object]:
         row["log"],
         row["state"],
         None if rate is None else f"{rate:,.0f}",
-        row["next"],
-        row["ledgers"],
-        row["messages"],
-        row["bytes"],
-        str(row["epoch"]),
         None
         if owner is None
         else f"{owner.name or owner.process_id}@{owner.host}" + _closed(found.info.record),
+        row["next"],
+        row["messages"],
+        row["bytes"],
+        row["ledgers"],
+        str(row["epoch"]),
         None if newest is None else f"{newest.quorum.write} ({newest.quorum.ack})" + _degraded(newest),
     ]
 

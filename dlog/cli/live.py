@@ -48,7 +48,8 @@ def top(
         float, typer.Option("--interval", "-d", metavar="SECONDS", help="Time between two measurements.")
     ] = INTERVAL_S,
     times: Annotated[
-        int | None, typer.Option("-n", min=1, help="Number of measurements; default: until Ctrl-C.")
+        int | None,
+        typer.Option("-n", metavar="N", min=1, help="Number of measurements; default: until Ctrl-C."),
     ] = None,
     metadata: Metadata = "",
     namespace: Namespace = "default",

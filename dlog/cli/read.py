@@ -50,7 +50,7 @@ def read(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("-n", "--limit", min=0, help="Maximum number of messages.")
+        int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Maximum number of messages.")
     ] = None,
     on_data_loss: Loss = OnDataLoss.FAIL,
     output: Messages = Output.TEXT,
@@ -80,7 +80,8 @@ def read(
 def tail(
     log: LogName,
     last: Annotated[
-        int, typer.Option("-n", "--lines", min=0, help="Number of newest messages to print first.")
+        int,
+        typer.Option("-n", "--lines", metavar="N", min=0, help="Number of newest messages to print first."),
     ] = 10,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Wait for new messages until Ctrl-C.")

@@ -33,7 +33,10 @@ def register(app: typer.Typer) -> None:
 
 def standalone(
     bookies: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of bookies; appends need 2, and have 3 copies with 3.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=64, help="Number of bookies; appends need 2, and have 3 copies with 3."
+        ),
     ] = 3,
     data: Annotated[
         Path,

@@ -33,6 +33,7 @@ GraceOption = Annotated[
     float,
     typer.Option(
         help="Seconds that the writer of an open ledger may take to replace the bookie itself; then it is fenced.",
+        metavar="SECONDS",
         min=0.0,
         callback=not_nan,
     ),
@@ -74,6 +75,7 @@ def autorecovery(
         typer.Option(
             help="Seconds that a bookie may be away before its ledgers are copied, if the cluster has none set "
             "(default: 60).",
+            metavar="SECONDS",
             min=0,
             max=2**31 - 1,
         ),
@@ -83,6 +85,7 @@ def autorecovery(
         typer.Option(
             help="Seconds that the writer of an open ledger may take to replace a lost bookie itself; then it is "
             "fenced (default: 30).",
+            metavar="SECONDS",
             min=0.0,
             callback=not_nan,
         ),
@@ -232,6 +235,7 @@ def repair_settings(
         int | None,
         typer.Option(
             help="Seconds that a bookie may be away before its ledgers are copied. The value that it has: audit now.",
+            metavar="SECONDS",
             min=0,
             max=2**31 - 1,
         ),

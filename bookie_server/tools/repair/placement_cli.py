@@ -24,8 +24,12 @@ LedgersOption = Annotated[
 MappingOption = Annotated[
     Path | None, typer.Option(help="File with locations of bookies, as `mapping_file`.", metavar="FILE")
 ]
-RacksOption = Annotated[int | None, typer.Option(help="Racks that a write quorum spans (default: 2).", min=1)]
-ZonesOption = Annotated[int | None, typer.Option(help="Zones that a write quorum spans (default: 1).", min=1)]
+RacksOption = Annotated[
+    int | None, typer.Option(help="Racks that a write quorum spans (default: 2).", metavar="N", min=1)
+]
+ZonesOption = Annotated[
+    int | None, typer.Option(help="Zones that a write quorum spans (default: 1).", metavar="N", min=1)
+]
 EnforceOption = Annotated[
     bool | None, typer.Option("--enforce", help="Refuse what spans less, as the setting does.")
 ]
@@ -41,9 +45,11 @@ def register(app: typer.Typer) -> None:
 
 def placement(
     metadata: MetadataOption,
-    ensemble: Annotated[int, typer.Option(help="Bookies of the ledger to choose for.", min=1)] = 3,
-    write: Annotated[int, typer.Option(help="Copies of each of its entries.", min=1)] = 3,
-    ack: Annotated[int, typer.Option(help="Copies that an acknowledgement needs.", min=1)] = 2,
+    ensemble: Annotated[
+        int, typer.Option(help="Bookies of the ledger to choose for.", metavar="N", min=1)
+    ] = 3,
+    write: Annotated[int, typer.Option(help="Copies of each of its entries.", metavar="N", min=1)] = 3,
+    ack: Annotated[int, typer.Option(help="Copies that an acknowledgement needs.", metavar="N", min=1)] = 2,
     exclude: ExcludeOption = None,
     ledgers: LedgersOption = False,
     rack_mapping: MappingOption = None,

@@ -16,6 +16,7 @@ from dlog.cli.positions import bounds_of
 from dlog.cli.waiting import reporting_outages
 from ledger.command_line import say
 from ledger.errors import LogStoreError
+from ledger.printing import counted
 
 if TYPE_CHECKING:
     from dlog.core.tailing import Gap
@@ -87,7 +88,7 @@ class _Gaps:
 
     def so_far(self) -> str:
         """The part of a sentence that says so."""
-        return f", {_counted(self._count, 'gap')} passed over" if self._count else ""
+        return f", {counted(self._count, 'gap')} passed over" if self._count else ""
 
 
 def _early_end(count: int, file: str, *, is_in_place: bool) -> str:
@@ -100,8 +101,4 @@ def _early_end(count: int, file: str, *, is_in_place: bool) -> str:
 
 
 def _messages(count: int) -> str:
-    return _counted(count, "message")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return counted(count, "message")

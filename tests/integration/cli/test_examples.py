@@ -78,6 +78,19 @@ def test_every_command_of_the_readme_exists(tmp_path: Path) -> None:
         assert Command().here(command, "--help").must_succeed().startswith(f"Usage: dlog {command}")
 
 
+def test_the_asyncio_example_asks_for_its_directory(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "follow.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=Command().environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "usage: python examples/follow.py DIRECTORY\n")
+
+
 def test_the_asyncio_example_follows_its_own_writer(tmp_path: Path) -> None:
     printed = run(str(ROOT / "examples" / "follow.py"), str(tmp_path / "data"), directory=tmp_path)
     lines = printed.splitlines()

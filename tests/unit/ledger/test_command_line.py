@@ -98,6 +98,15 @@ def test_a_wide_terminal_shows_what_each_verb_does_in_full(program: str) -> None
     assert [line for line in shown.stdout.splitlines() if line.endswith("...") and "Usage" not in line] == []
 
 
+@pytest.mark.parametrize("app", [dlog.cli.main.app, bookie_server.tools.cli.app], ids=["dlog", "bookie"])
+def test_help_names_numbers_by_what_they_are(app: typer.Typer) -> None:
+    """And not by their type, as `<int range>`."""
+    for name, command in commands_of(app):
+        for parameter in command.params:
+            if parameter.type.name.endswith("range"):
+                assert parameter.metavar, (name, parameter.name)
+
+
 def with_value(app: typer.Typer, value: str, *kinds: str) -> Iterator[tuple[str, str]]:
     """Each option or argument of these kinds, and the last line of what its command prints for the value."""
     for name, command in commands_of(app):

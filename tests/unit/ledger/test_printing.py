@@ -114,3 +114,12 @@ def test_times_and_lists_are_for_people_in_text() -> None:
         "checked": None,
         "odd": str(2**62),
     }
+
+
+def test_numbers_with_decimals_are_on_the_right() -> None:
+    assert list(table_lines(("pause ms",), [["17.7"], ["1,017.0"], [None]], None)) == [
+        "pause ms",
+        "    17.7",
+        " 1,017.0",
+        "       -",
+    ]

@@ -151,6 +151,10 @@ def test_info_asks_a_running_bookie(bookie: BookieProcess) -> None:
 def test_info_takes_an_address_or_directories(tmp_path: Path) -> None:
     done = run_bookie("info", "127.0.0.1:3181", "--data", str(tmp_path))
     assert done.returncode == 2 and "not both" in done.stderr
+    done = run_bookie("info")
+    assert done.returncode == 2 and "give its HOST:PORT" in done.stderr and "--data DIR" in done.stderr
+    done = run_bookie("info", str(tmp_path))
+    assert done.returncode == 2 and f"give it as --data {tmp_path}" in done.stderr
 
 
 def test_info_of_an_unknown_bookie_fails_clearly(bookie: BookieProcess, tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ def test_a_format_that_is_declined_says_that_nothing_was_changed(cluster: str, t
     for answer in (b"n\n", b"\n", b"", b"yes please\n", b"\xff\n"):
         declined = CliRunner().invoke(app, command, input=answer)
         assert (declined.exit_code, declined.stdout) == (1, ""), declined.output
-        assert declined.stderr.endswith("? [y/N]: bookie: nothing was changed\n")
+        line_end = "" if answer else "\n"
+        assert declined.stderr.endswith(f"? [y/N]: {line_end}bookie: nothing was changed\n")
     assert names_in(data) == before
 
 

@@ -9,6 +9,7 @@ import pytest
 from dlog.admin import LogInfo
 from dlog.cache.snapshot import MetadataSnapshot
 from dlog.cli.describe import (
+    TOP_COLUMNS,
     cluster_line,
     document_of,
     facts_of,
@@ -40,6 +41,7 @@ from tests.helpers.log.lists import list_of, now, window_of
 from tests.helpers.log.records import ALICE, listed, record, seal
 
 TAIL = MessageId(5, 0, 0)
+OWNER = TOP_COLUMNS.index("owner")
 UNCOUNTED = replace(listed(4, 9), seal=replace(seal(9), message_count=-1))
 
 
@@ -173,9 +175,9 @@ def test_a_writer_that_has_closed_differs_from_one_that_may_run() -> None:
         found = overview(log, TAIL, metadata(3))
         assert (facts_of(found)["writer"], document_of(found)["writer"]) == (text, writer)
         activity = LogActivity(log, totals_of((), ()), None, None, metadata(3))
-        assert (top_document(activity)["writer"], top_row(activity)[-2]) == (writer, cell)
+        assert (top_document(activity)["writer"], top_row(activity)[OWNER]) == (writer, cell)
     sealed = info(replace(record(listed(3, 999)), state=LogState.SEALED))
-    assert top_row(LogActivity(sealed, totals_of((), ()), None, None, metadata(3)))[-2] == "first@host-a"
+    assert top_row(LogActivity(sealed, totals_of((), ()), None, None, metadata(3)))[OWNER] == "first@host-a"
     new = overview(info(record(epoch=0, owner=None)), MessageId(0, 0, 0), None)
     assert (facts_of(new)["writer"], document_of(new)["writer"]) == ("none yet", None)
 
@@ -233,7 +235,8 @@ def test_the_line_about_the_bookies_names_those_that_a_log_lacks() -> None:
     assert cluster_line(alone, []) == "cluster c: 1 bookie writable"
     assert cluster_line(snapshot, []) == "cluster c: 2 bookies writable, 1 read-only"
     assert cluster_line(snapshot, [log]).endswith("; not registered: b0:3181, b1:3181, b2:3181")
-    assert top_row(log)[2:4] == [None, None]
+    shown = dict(zip(TOP_COLUMNS, top_row(log), strict=True))
+    assert (shown["entries/s"], shown["next"]) == (None, None)
     damaged = replace(alone.bookies, damaged=(DamagedRegistration(BookieId("b0:3181"), "damaged"),))
     line = cluster_line(replace(alone, bookies=damaged), [log])
     assert line.endswith("; damaged registrations: b0:3181; not registered: b1:3181, b2:3181")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dlog.admin import LogInfo
@@ -12,7 +14,7 @@ from dlog.inspection.activity import LogActivity
 from dlog.ledger_list.totals import totals_of
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogName, MessageId
-from tests.helpers.log.records import listed, record
+from tests.helpers.log.records import ALICE, listed, record
 
 CLUSTER = "cluster 3a9e125c-514f-42c5-829c-b1b6e6795ac8: 3 bookies writable"
 
@@ -45,7 +47,14 @@ def test_a_narrow_screen_has_fewer_columns_and_as_many_logs(width: int) -> None:
     assert len(lines) == 24 and max(map(len, lines)) <= width
     assert sum(line.startswith("default/many-") for line in lines) >= 17
     columns = next(line for line in lines if line.startswith("log")).split()
-    assert tuple(columns) == TOP_COLUMNS[: {20: 1, 40: 3, 80: 8}[width]]
+    assert tuple(columns) == TOP_COLUMNS[: {20: 1, 40: 3, 80: 7}[width]]
+
+
+def test_on_80_columns_there_is_the_owner() -> None:
+    """Its name and host need the most space, and it is what a person looks for."""
+    owned = replace(FOUND[0], info=replace(FOUND[0].info, record=replace(FOUND[0].info.record, owner=ALICE)))
+    lines = lines_that_fit(CLUSTER, [owned], {}, Size(80, 24))
+    assert any(f"@{ALICE.host}" in line for line in lines)
 
 
 def test_no_log_is_counted_if_all_fit() -> None:
