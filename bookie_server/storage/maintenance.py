@@ -134,10 +134,8 @@ class StorageMaintenance:
 
     async def start(self) -> None:
         await self.check_disk()
-        if (
-            self.is_due
-        ):  # what the start has replayed; requests wait for this checkpoint, and only adds begin another
-            self.flush()
+        if self.is_due:
+            self.flush()  # what was replayed: requests wait for this checkpoint, and only adds begin another
         loop = asyncio.get_running_loop()
         self._periodic = [
             loop.create_task(self._repeat(self._config.disk_check_interval_s, self.check_disk)),

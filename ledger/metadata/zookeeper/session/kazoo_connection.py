@@ -5,8 +5,8 @@ that belong to one session.
   machine that is down accepts: by then the session may have expired, and what waits for it has given up.
 - A server that has not answered for kazoo's read timeout is left for the next one. kazoo misses the answer to a ping
   only while nothing is requested: with requests that keep coming it would stay with a dead connection.
-- A request that belongs to a session is not sent in another one. Only kazoo's thread can decide that: the loop may be
-  told of a new session after its requests are on their way.
+- A request that belongs to a session is not sent in another one. Only kazoo's thread can decide that: the loop may
+  hear of a new session after its requests are on their way.
 
 Source: `connectTimeout` and `readTimeout` in ClientCnxn of Apache ZooKeeper.
 """
