@@ -55,7 +55,7 @@ class MessageId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Read `ledger:entry:batch`, for example `17:420:3`.
+        """Read `ledger:entry:batch`, for example `17:420:3`, or the text of NO_MESSAGE.
 
         Raises:
             InvalidNameError: another form, or a number out of range.
@@ -67,6 +67,8 @@ class MessageId(NamedTuple):
             found = cls(*(int(group) for group in match.groups()))
             if _is_in_range(found):
                 return found
+        if text == str(NO_MESSAGE):
+            return NO_MESSAGE
         raise InvalidNameError(
             f"message id {text!r} is not valid: write LEDGER:ENTRY:BATCH, for example 17:420:3"
         )

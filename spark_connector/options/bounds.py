@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-from dlog.model import MessageId
+from dlog.model import NO_MESSAGE, MessageId
 from ledger.digits import whole_number
+from ledger.errors import InvalidNameError
 from spark_connector.errors import BadOptionError
 from spark_connector.options.log_choice import LogChoice, NamedLogs
 from spark_connector.options.values import converted
@@ -142,7 +143,15 @@ def _bounds(option: str, text: str, words: Mapping[str, B], choice: LogChoice) -
 def _bound(option: str, text: str, words: Mapping[str, B]) -> B:
     if text in words:
         return words[text]
-    return converted(option, text, MessageId.parse, f"or use {' or '.join(words)}")
+    return converted(option, text, _id, f"or use {' or '.join(words)}")
+
+
+def _id(text: str) -> MessageId:
+    """Of a message: not NO_MESSAGE, of which offsets know nothing."""
+    found = MessageId.parse(text)
+    if found == NO_MESSAGE:
+        raise InvalidNameError(f"{text!r} is the id of no message")
+    return found
 
 
 def _by_log(option: str, text: str, words: Mapping[str, B]) -> dict[str, B]:

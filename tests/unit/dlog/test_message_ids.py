@@ -1,12 +1,24 @@
-"""`MessageIds` is a sequence of ids that compares and hashes as the tuple of them, which it stands for."""
+"""Ids as text. `MessageIds` is a sequence of ids that compares and hashes as the tuple of them, which it stands for."""
 
 from __future__ import annotations
 
 import pytest
 
-from dlog.model import MessageId, MessageIds
+from dlog.model import NO_MESSAGE, MessageId, MessageIds
+from ledger.errors import InvalidNameError
 
 IDS = MessageIds(1, 2, 2)
+
+
+@pytest.mark.parametrize("message_id", [MessageId(17, 420, 3), MessageId(0, 0, 0), NO_MESSAGE])
+def test_the_text_of_an_id_is_read_as_the_id(message_id: MessageId) -> None:
+    assert MessageId.parse(str(message_id)) == MessageId.of(str(message_id)) == message_id
+
+
+@pytest.mark.parametrize("text", ["-1:-1:1", "-1:0:0", "-01:-1:0", "-1:-1:0 ", "-1:-1"])
+def test_no_other_text_has_negative_numbers(text: str) -> None:
+    with pytest.raises(InvalidNameError, match="is not valid: write LEDGER:ENTRY:BATCH"):
+        MessageId.parse(text)
 
 
 @pytest.mark.parametrize("same", [tuple(IDS), MessageIds(1, 2, 2)])

@@ -117,6 +117,7 @@ WRONG_VALUES: list[tuple[dict[str, str], str]] = [
         for text in NO_IDS
     ),
     ({"startingId": "7"}, "for example 17:420:3, or use earliest or latest"),
+    ({"startingId": "-1:-1:0"}, "'-1:-1:0' is the id of no message, or use earliest or latest"),
     ({"endingId": "earliest"}, "for example 17:420:3, or use latest"),
     *(
         ({name: text}, f"option {name!r} must be a time like 2013-01-05T12:30")
