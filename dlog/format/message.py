@@ -125,7 +125,7 @@ def as_bin_column(values: Iterable[Buffer | None], what: str) -> list[bytes | No
     """The same for a whole column, without a Python step per value when all is bytes already."""
     column_name = f"{what.removeprefix('a ')}s"
     require_type(column_name, values, Iterable)
-    if isinstance(values, str | bytes | bytearray | memoryview):
+    if isinstance(values, str | bytes | bytearray | memoryview | dict | set | frozenset):
         given = type(values).__name__
         raise ConfigurationError(
             f"{column_name} must be a list with an element for each message, got one {given}"

@@ -67,6 +67,10 @@ class AsyncStandalone:
         """
         require("a cluster of bookie processes", "server", "rocksdict", "typer")
         require_type("directory", directory, str, os.PathLike)
+        if directory == "":
+            raise ConfigurationError(
+                "directory must not be empty: pass its path, or '.' for the working directory"
+            )
         require_type("bookies", bookies, int)
         require_type("metadata", metadata, str, type(None))
         require_type("restart", restart, bool)

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from dlog.model import EARLIEST_ID, NO_MESSAGE, MessageId, next_id, position_of
 from ledger.arguments import require_type
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, InvalidNameError
 
 
 class Place(StrEnum):
@@ -109,11 +109,21 @@ def _position(where: Where) -> Position:
     if isinstance(where, str) and where in (Place.EARLIEST, Place.LATEST):
         return Place(where)
     require_type("a position", where, MessageId, str, datetime)
-    found = position_of(where)
+    try:
+        found = position_of(where)
+    except InvalidNameError as error:
+        if isinstance(where, MessageId):
+            raise
+        raise InvalidNameError(
+            f"{where!r} is no position: pass an id LEDGER:ENTRY:BATCH like 17:420:3, earliest, latest, or a time as an "
+            "aware datetime"
+        ) from error
     return Place.EARLIEST if found == NO_MESSAGE else found
 
 
 def _after(where: Where) -> MessageId | Place:
+    if isinstance(where, str) and where not in tuple(Place):
+        where = position_of(where)
     found = _position(where)
     if isinstance(found, MessageId):
         return next_id(found)

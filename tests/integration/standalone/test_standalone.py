@@ -297,6 +297,8 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         ):
             pass
         taken.unlink()
+    with pytest.raises(ConfigurationError, match="directory must not be empty"):
+        dlog.standalone("")
     with pytest.raises(ConfigurationError, match="1 to 64, got 0"):
         dlog.standalone(tmp_path, bookies=0)
     with pytest.raises(ConfigurationError, match="without"):

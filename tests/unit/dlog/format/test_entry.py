@@ -409,6 +409,15 @@ def test_text_must_be_encoded_by_its_owner() -> None:
         as_bin_column(b"abc", "a payload")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("values", [{b"key": b"payload"}, {b"a", b"b"}, frozenset([b"a"])])
+def test_messages_without_an_order_are_refused(values: Any) -> None:
+    """A set has none, and of a dict one would get the keys."""
+    with pytest.raises(
+        ConfigurationError, match=f"payloads must be a list .*, got one {type(values).__name__}"
+    ):
+        as_bin_column(values, "a payload")
+
+
 def test_headers_are_pairs_of_bytes_and_not_too_many() -> None:
     """A header that is no pair of bytes, or one too many, is refused."""
     assert flat_headers([(b"a", b"1"), (b"a", b"2")]) == (b"a", b"1", b"a", b"2")

@@ -13,7 +13,7 @@ from dlog.model import NO_MESSAGE, LogState, MessageId
 from dlog.read.backlog import Lag
 from dlog.read.config import ReaderConfig
 from dlog.read.range import Place, ReadRange, read_range
-from ledger.errors import ConfigurationError, ReadError
+from ledger.errors import ConfigurationError, InvalidNameError, ReadError
 from tests.helpers.log.memory_ledgers import MemoryHandle, MemoryLog, poll
 from tests.helpers.log.reading import UNTIL_LATEST, payloads, play, two_ledgers
 
@@ -78,8 +78,13 @@ def test_ranges_are_checked() -> None:
         read_range(start="earliest", last=3)
     with pytest.raises(ConfigurationError, match="at least 1"):
         read_range(last=0)
-    with pytest.raises(ConfigurationError, match="17:420:3"):
-        read_range(start="nonsense")
+    for name in ("start", "until"):
+        with pytest.raises(
+            InvalidNameError, match=r"'nonsense' is no position: .* 17:420:3, earliest, latest, or a time"
+        ):
+            read_range(**{name: "nonsense"})
+    with pytest.raises(InvalidNameError, match="message id 'nonsense' is not valid"):
+        read_range(after="nonsense")
     with pytest.raises(ConfigurationError, match="use start='latest'"):
         read_range(after="latest")
     with pytest.raises(ConfigurationError, match=r"a position must be .* datetime"):
