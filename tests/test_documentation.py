@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import re
@@ -216,3 +217,15 @@ def test_the_examples_of_testing_are_those_that_are_run() -> None:
     shown = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(shown) == 3
     assert [each for each in shown if each not in examples] == []
+
+
+def test_the_types_of_results_have_the_fields_that_are_documented() -> None:
+    """And each of their fields is documented."""
+    text = (ROOT / "docs" / "api.md").read_text("utf-8")
+    section = text.partition("#### Types of the results")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| `([\w.]+)` \| `(\w+)` \| (.*) \|$", section, re.MULTILINE)
+    assert len(rows) >= 10
+    for module, name, described in rows:
+        kind = getattr(importlib.import_module(module), name)
+        for field in dataclasses.fields(kind):
+            assert f"`{field.name}`" in described, (name, field.name)
