@@ -24,7 +24,7 @@ CLASSES: dict[type, str] = {
 NOT_FOR_USERS = {"Client.abandon", "Client.warn_unclosed", "Writer.drain"}
 """They end a client that was dropped."""
 
-FUNCTIONS = {"connect": dlog.connect, "standalone": dlog.standalone}
+FUNCTIONS = {"connect": dlog.connect, "standalone": dlog.standalone, "arrow.scan": dlog.arrow.scan}
 
 INTRODUCTION = """`dlog.aio` and its objects have the same functions and methods with the same parameters.
 Those from `*` on are passed by name.
@@ -71,6 +71,14 @@ MEANINGS = {
     "wait_for_current_owner": "How many seconds the current writer has to end before it is fenced; None: it is fenced "
     "immediately ([taking over](api.md#taking-over-from-a-running-writer)).",
     # Of one method:
+    "arrow.scan.after": "Start after this id, exclusive.",
+    "arrow.scan.last": "Start this number of messages before the tail.",
+    "arrow.scan.namespace": "The namespace of the log.",
+    "arrow.scan.on_data_loss": "What to do about messages that are lost ([policies](api.md#gaps)).",
+    "arrow.scan.on_trimmed": "What to do about messages that were trimmed ([policies](api.md#gaps)).",
+    "arrow.scan.start": "Where the scan starts, inclusive; None: `earliest`.",
+    "arrow.scan.until": "Where the scan ends, exclusive.",
+    "arrow.scan.uri": "[Address](metadata.md) of the metadata store; None: that in DLOG_METADATA.",
     "Client.close.timeout_s": "Longest wait for appends, in seconds; then those in flight end indeterminate.",
     "connect.config": "Settings of the client ([`LogConfig`](#logconfig)).",
     "connect.namespace": "The namespace of the client's logs.",
@@ -109,7 +117,12 @@ ALIASES = {
 }
 
 
-ACCEPTS = {"Client.reader.after": "`MessageId`, `str`"}
+ACCEPTS = {
+    "Client.reader.after": "`MessageId`, `str`",
+    "arrow.scan.after": "`MessageId`, `str`",
+    "arrow.scan.on_data_loss": "`fail`",
+    "arrow.scan.on_trimmed": "`fail`, `skip`",
+}
 """Of a parameter that accepts less than its type."""
 
 

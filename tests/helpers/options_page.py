@@ -157,7 +157,11 @@ def _default(config: type, name: str, value: ast.expr | None, unit: str) -> str:
         return "required"
     [default] = [field.default for field in dataclasses.fields(config) if field.name == name]
     if type(default) in (int, float):
-        return _size(default) if unit == "bytes" else f"`{default:g}`" if default < 1e5 else f"`{default}`"
+        if unit in ("bytes", "bytes/s"):
+            return _size(default)
+        return f"`{default:g}`" if default < 1e5 or default != int(default) else f"`{default:.0f}`"
+    if isinstance(default, str) and not isinstance(default, Enum):
+        return f"`{default!r}`"  # and not the name of the constant that is written
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
         [factory, *_] = [each.value for each in value.keywords if each.arg in ("default_factory", "default")]
         if isinstance(factory, ast.Lambda):
@@ -209,6 +213,8 @@ def _metavar(parameter: Any) -> str:
 
 def _shown(parameter: Any) -> str:
     default = parameter.default
+    if parameter.envvar:
+        return f"`{parameter.envvar}`"
     if parameter.required:
         return "required"
     if default in (None, False, "") or callable(default):
