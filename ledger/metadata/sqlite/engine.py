@@ -105,9 +105,15 @@ class SqliteEngine:
         return []
 
     def _write(self, tx: SqliteTransaction, works: list[Work]) -> list[Watcher]:
-        return self._patience.call(
-            partial(self._in_transaction, "BEGIN IMMEDIATE", lambda: self._change(tx, works))
-        )
+        try:
+            return self._patience.call(
+                partial(self._in_transaction, "BEGIN IMMEDIATE", lambda: self._change(tx, works))
+            )
+        except LogStoreError:
+            if len(works) == 1:
+                raise
+            # One of them failed half done, so all were rolled back: each by itself, and the others are done.
+            return [watcher for work in works for watcher in self._run_group(Kind.WRITE, [work])]
 
     def _change(self, tx: SqliteTransaction, works: list[Work]) -> list[Watcher]:
         tx.changed.clear()
@@ -283,12 +289,13 @@ class _Patience:
 
 def _run_jobs(tx: SqliteTransaction, works: Iterable[Work]) -> None:
     for work in works:
-        changes = len(tx.changed)
+        writes = tx.writes
         work.result = work.error = None
         try:
             work.result = work.job(tx)
         except LogStoreError as error:
-            assert len(tx.changed) == changes, "a job raised after its first change"
+            if tx.writes != writes:
+                raise  # it met a damaged row after its first change: the transaction must not be committed
             work.error = error
 
 

@@ -17,10 +17,16 @@ class SqliteTransaction:
     """Lives as long as its connection; whoever runs jobs takes `changed` and empties it."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, is_alive: Callable[[str], bool]) -> None:
+        self._connection = connection
         self._execute = connection.execute
         self._path = path
         self._is_alive = is_alive
         self.changed: set[str] = set()
+
+    @property
+    def writes(self) -> int:
+        """Rows that this connection has changed so far, those included that it changed more than once."""
+        return self._connection.total_changes
 
     def get(self, key: str) -> Node | None:
         row = self._execute(f"SELECT {_COLUMNS} FROM nodes WHERE key = ?", (key,)).fetchone()

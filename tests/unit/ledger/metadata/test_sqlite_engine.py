@@ -7,23 +7,29 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ledger.environment import SystemEnvironment
 from ledger.errors import (
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
     MetadataVersionError,
+    RecordNotFoundError,
 )
+from ledger.metadata.drivers import open_store
+from ledger.metadata.errors import MetadataStoreDamagedError
 from ledger.metadata.sqlite import engine as sqlite_engine
 from ledger.metadata.sqlite import file
 from ledger.metadata.sqlite.engine import Kind, SqliteEngine, Work
 from ledger.metadata.sqlite.thread import SqliteThread
 from ledger.metadata.sqlite.watches import Watcher
 from ledger.metadata.transactions import records
+from ledger.model import BookieId, LedgerId
 
 create = partial(records.create, prefix="records", key="/a", value=b"")
 read = partial(records.read, prefix="records", key="/a")
@@ -396,3 +402,24 @@ def test_a_damaged_value_does_not_silence_the_watches_on_others(engine: SqliteEn
     other.execute("UPDATE nodes SET version = 2 WHERE key = 'records/a'")
     other.close()
     assert engine.poll() == [watchers[0], damaged_key]
+
+
+async def test_a_damaged_row_fails_the_job_that_met_it_half_done_and_no_other(tmp_path: Path) -> None:
+    """And leaves nothing of it, nor ends the thread, which all of the process share."""
+    store = await open_store(f"sqlite:///{tmp_path}/m.db", SystemEnvironment())
+    await store.init_cluster()
+    await store.repair.mark(LedgerId(1), [BookieId("b:1")], 0)
+    with closing(sqlite3.connect(tmp_path / "m.db")) as damaging, damaging:
+        damaging.execute("UPDATE nodes SET value = 'text' WHERE key = 'repair/marked'")
+    found = await asyncio.gather(
+        store.create_record("/before", b"x"),
+        store.repair.mark(LedgerId(2), [BookieId("b:1")], 0),
+        store.create_record("/after", b"x"),
+        return_exceptions=True,
+    )
+    assert isinstance(found[1], MetadataStoreDamagedError)
+    assert [isinstance(each, BaseException) for each in found] == [False, True, False]
+    assert (await store.read_record("/after")).value == b"x"
+    with pytest.raises(RecordNotFoundError):
+        await store.repair.read_mark(LedgerId(2))
+    await store.close()
