@@ -13,7 +13,7 @@ from ledger.errors import (
     MetadataVersionError,
     RecordNotFoundError,
 )
-from tests.helpers.metadata.drivers import Driver, on_loop
+from tests.helpers.metadata.drivers import Driver, new_metadata, on_loop
 
 
 @on_loop
@@ -46,6 +46,26 @@ async def test_refusals_change_nothing(driver: Driver) -> None:
         await store.remove_record("/a", 1)
     found = await store.read_record("/a")
     assert (found.value, found.version) == (b"zero", 0)
+
+
+@on_loop
+@pytest.mark.parametrize("version", [2**31, 2**63])
+async def test_a_version_that_no_record_can_have_is_another_one(driver: Driver, version: int) -> None:
+    store = await driver.cluster()
+    await store.create_record("/a", b"zero")
+    ledger_id, _ = await store.create_new_ledger(new_metadata())
+    metadata = (await store.read_ledger(ledger_id)).value
+    for call in (
+        store.write_record("/a", b"other", version),
+        store.remove_record("/a", version),
+        store.write_ledger(ledger_id, metadata, version),
+        store.remove_ledger(ledger_id, version),
+    ):
+        with pytest.raises(MetadataVersionError):
+            await call
+    found = await store.read_record("/a")
+    assert (found.value, found.version) == (b"zero", 0)
+    assert (await store.read_ledger(ledger_id)).version == 0
 
 
 @on_loop

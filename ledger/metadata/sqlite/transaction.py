@@ -9,6 +9,8 @@ from ledger.metadata.sqlite.errors import damaged
 from ledger.metadata.transactions.key_value import Node
 
 _COLUMNS = "value, version, session"
+_VERSION_MAX = 2**63 - 1
+"""SQLite takes no greater number."""
 _KEYS_AT_ONCE = 500
 """Below the number of parameters that every build of SQLite takes in a statement, 999."""
 
@@ -65,6 +67,8 @@ class SqliteTransaction:
         )
 
     def update(self, key: str, value: bytes, version: int) -> bool:
+        if version > _VERSION_MAX:
+            return False
         done = self._execute(
             "UPDATE nodes SET value = ?, version = version + 1 WHERE key = ? AND version = ?",
             (value, key, version),
@@ -74,6 +78,8 @@ class SqliteTransaction:
     def remove(self, key: str, version: int | None = None) -> bool:
         if version is None:
             done = self._execute("DELETE FROM nodes WHERE key = ?", (key,))
+        elif version > _VERSION_MAX:
+            return False
         else:
             done = self._execute("DELETE FROM nodes WHERE key = ? AND version = ?", (key, version))
         return self._note(key, done.rowcount)

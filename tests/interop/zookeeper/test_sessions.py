@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.protocol.serialization import SetData
 
 from ledger.environment import SystemEnvironment
 from ledger.errors import (
     AlreadyExistsError,
+    LogStoreError,
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
     RecordNotFoundError,
@@ -25,6 +27,7 @@ from ledger.metadata.drivers import open_store
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.update_loop import update_ledger
 from ledger.metadata.zookeeper.session import watches as watches_module
+from ledger.metadata.zookeeper.session.kazoo_connection import call_within
 from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieSet, EntryId, LedgerId
 from tests.helpers.metadata.client_process import child, line
@@ -207,6 +210,18 @@ async def test_a_pause_between_a_request_and_its_callback_leaves_the_session_usa
             await session._ask(request, change=False)
         async with asyncio.timeout(30):
             assert await session.exists("/") is not None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_fault_in_kazoos_thread_is_reported_to_all_that_ask(fragile: ZooKeeperProcess) -> None:
+    async with cluster(fragile) as (store, _):
+        session = store._session
+        not_encodable = SetData("/", b"", 2**63)
+        with pytest.raises(LogStoreError):
+            await session._ask(lambda client: call_within(client, not_encodable, None), change=False)
+        await eventually(lambda: not session.is_connected)
+        with pytest.raises(MetadataUnavailableError, match="has died: open the store again"):
+            await store.read_record("/a")
 
 
 async def test_an_expired_session_is_begun_anew(fragile: ZooKeeperProcess) -> None:

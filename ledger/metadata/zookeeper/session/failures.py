@@ -103,6 +103,12 @@ class Failures:
             f"this client has neither SASL nor TLS"
         )
 
+    def died(self) -> LogStoreError:
+        return MetadataUnavailableError(
+            f"the thread that connects to ZooKeeper at {self._servers} has died: open the store again, or restart "
+            "this program"
+        )
+
     def _no_access(self) -> LogStoreError:
         denied = f"ZooKeeper at {self._servers} denies access below {self._uri} (NoAuth)"
         if self._auth_file is not None:

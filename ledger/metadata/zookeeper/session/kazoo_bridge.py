@@ -36,9 +36,13 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """Nothing is known about calls under way. `refused`: for good, ZooKeeper does not take our credentials."""
+    """Nothing is known about calls under way. `refused`: for good, ZooKeeper does not take our credentials.
+
+    `has_ended`: kazoo's thread has, because it was stopped or by a fault.
+    """
 
     refused: bool = False
+    has_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,13 @@ class KazooBridge:
         if state == KazooState.CONNECTED:
             self._push(Connected(self._client._session_id))
         else:
-            self._push(Disconnected(refused=self._client.client_state == KeeperState.AUTH_FAILED))
+            client_state = self._client.client_state
+            self._push(
+                Disconnected(
+                    refused=client_state == KeeperState.AUTH_FAILED,
+                    has_ended=client_state == KeeperState.CLOSED,
+                )
+            )
 
     def _stop(self, stopped: asyncio.Future[None]) -> None:
         try:

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NoNodeError, SessionClosedRequireSaslError, SessionExpiredError
 from kazoo.exceptions import ConnectionLoss as ConnectionLostError
-from kazoo.exceptions import NoNodeError, SessionClosedRequireSaslError, SessionExpiredError
 from kazoo.handlers.utils import AsyncResult
 from kazoo.protocol.serialization import Delete, SetData
 
@@ -48,6 +48,7 @@ _UNDER_WAY_MAX = 256
 _REQUEST_BYTES_MAX = 1024 * 1024 - 256
 """ZooKeeper drops a connection on which a larger request comes (jute.maxbuffer, with room for its header)."""
 
+_VERSION_MAX = 2**31 - 1
 _TURNED_AWAY_S = 5.0
 """Pause after a server has closed the connection because we must authenticate: it would do so each time."""
 
@@ -108,6 +109,8 @@ class ZooKeeperSession:
         self._loss_is_logged = False
         """Of this connection: kazoo reports the loss again when the session has expired."""
         self._is_closed = False
+        self._has_died = False
+        """kazoo's thread has ended by a fault: nothing connects again."""
         self._linked: int | None = None
         """The session of kazoo's connection, if it has one. It is not used while we are turned away."""
         self._is_refusing = False
@@ -158,7 +161,7 @@ class ZooKeeperSession:
         """
         if self._is_closed:
             return
-        self.check_usable()  # a forked child has neither the threads nor the loop that would end it
+        self._check_process()  # a forked child has neither the threads nor the loop that would end it
         self._is_closed = True
         self._is_connected = False
         for call in (*self._waiting, *self._sent):
@@ -196,8 +199,10 @@ class ZooKeeperSession:
     def set(
         self, path: str, value: bytes, version: int = -1, *, within: int | None = None
     ) -> asyncio.Future[Any]:
-        """The node's new stat. `within`: as of `delete`."""
+        """The node's new stat. `version` and `within`: as of `delete`."""
         _check_size(path, value)
+        if version > _VERSION_MAX:
+            return self._refused(BadVersionError())
         return self._ask(
             lambda client: call_within(client, SetData(path, value, version), within),
             change=True,
@@ -205,9 +210,16 @@ class ZooKeeperSession:
         )
 
     def delete(self, path: str, version: int = -1, *, within: int | None = None) -> asyncio.Future[Any]:
-        """`within`: the session that it belongs to. Once another one has begun, nothing is sent."""
+        """`version`: -1 for any. BadVersionError, also for one that no node can have.
+
+        `within`: the session that it belongs to. Once another one has begun, nothing is sent.
+        """
+        if version > _VERSION_MAX:
+            return self._refused(BadVersionError())
         return self._ask(
-            lambda client: call_within(client, Delete(path, version), within), change=True, within=within
+            lambda client: call_within(client, Delete(path, version), within),
+            change=True,
+            within=within,
         )
 
     def get(self, path: str) -> asyncio.Future[Any]:
@@ -330,6 +342,11 @@ class ZooKeeperSession:
     def check_usable(self) -> None:
         if self._is_closed:
             raise MetadataUnavailableError(f"the metadata store {self.uri} is closed on this handle")
+        self._check_process()
+        if self._has_died:
+            raise self.failures.died()
+
+    def _check_process(self) -> None:
         if self.environment.process_id() != self._process_id:
             raise ConfigurationError(
                 f"{self.uri} was opened before this process was forked: open it again in the child"
@@ -345,6 +362,13 @@ class ZooKeeperSession:
         self._waiting.append(call)
         self._send()
         return call.future
+
+    def _refused(self, error: Exception) -> asyncio.Future[Any]:
+        """The answer of a request that need not be sent."""
+        self.check_usable()
+        future = self._loop.create_future()
+        future.set_exception(error)
+        return future
 
     def _send(self) -> None:
         while self._is_connected and self._waiting and len(self._sent) < _UNDER_WAY_MAX:
@@ -385,8 +409,10 @@ class ZooKeeperSession:
                     hear(arrival)
             case Connected(session_id):
                 self._on_connected(session_id)
-            case Disconnected(refused):
+            case Disconnected(refused, has_ended):
                 self._on_disconnected(refused)
+                if has_ended and not self._is_closed:
+                    self._on_died()
 
     def _on_answer(self, call: _Call, value: Any, error: Exception | None) -> None:
         self._sent.discard(call)
@@ -460,6 +486,14 @@ class ZooKeeperSession:
         if not self._is_closed and self._is_served is not False and not self._loss_is_logged:
             self._loss_is_logged = True
             _log.warning("the connection to ZooKeeper at %s is lost, connecting again", self._servers)
+
+    def _on_died(self) -> None:
+        self._has_died = True
+        error = self.failures.died()
+        _log.error("%s", error)
+        for call in self._waiting:
+            _settle(call, None, error)
+        self._waiting.clear()
 
 
 def _settle(call: _Call, value: Any, error: Exception | None) -> None:

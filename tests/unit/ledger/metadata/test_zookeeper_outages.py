@@ -109,6 +109,19 @@ async def test_a_loss_that_is_reported_behind_the_next_connection_is_not_its_own
     await session.close()
 
 
+async def test_a_thread_that_has_died_is_reported_to_all_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, bridge = await opened(monkeypatch)
+    bridge.arrive(Disconnected())
+    waiting = session.get("/a")
+    bridge.arrive(Disconnected(has_ended=True))
+    with pytest.raises(MetadataUnavailableError, match="2181 has died: open the store again"):
+        await waiting
+    with pytest.raises(MetadataUnavailableError, match="2181 has died: open the store again"):
+        session.get("/b")
+    assert bridge.sent == 0
+    await session.close()
+
+
 async def test_nothing_is_sent_between_the_loss_of_a_call_and_that_of_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
