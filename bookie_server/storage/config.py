@@ -8,6 +8,8 @@ from pathlib import Path
 from ledger.errors import ConfigurationError
 
 MIB = 1024 * 1024
+SEGMENT_BYTES_LIMIT = 256 * MIB
+"""Eight times the default. A replay holds a whole file in memory, and longer files only delay that they are freed."""
 BLOCK_BYTES_LIMIT = 2**30
 """As of a frame: the formats of blocks have 32 bits for their bytes."""
 
@@ -45,7 +47,8 @@ class StorageConfig:
     again, and has what they held repaired."""
 
     journal_segment_bytes: int = 32 * MIB
-    """Size of a journal file, preallocated. Large enough that rolling is rare, small enough to be freed soon."""
+    """Size of a journal file, preallocated. Large enough that rolling is rare, small enough to be freed soon. At most
+    256 MiB: a start reads one file after the other into memory as a whole."""
 
     journal_queue_bytes_max: int = 32 * MIB
     """Bytes that may wait for the journal; above it connections are not read."""
@@ -134,9 +137,9 @@ class StorageConfig:
                 f"disk_usage_writable {self.disk_usage_writable} and disk_usage_max {self.disk_usage_max} "
                 "must satisfy 0 < writable <= max <= 1"
             )
-        if self.journal_segment_bytes < 64 * 1024:
+        if not 64 * 1024 <= self.journal_segment_bytes <= SEGMENT_BYTES_LIMIT:
             raise ConfigurationError(
-                f"journal_segment_bytes must be at least 65536, got {self.journal_segment_bytes}"
+                f"journal_segment_bytes must be from 65536 to {SEGMENT_BYTES_LIMIT}, got {self.journal_segment_bytes}"
             )
         if self.block_bytes_max > BLOCK_BYTES_LIMIT:
             raise ConfigurationError(

@@ -120,6 +120,10 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
             {"storage": {"block_bytes_max": 2**33, "write_cache_bytes_max": 2**34}},
             "block_bytes_max must be at most 1073741824, got 8589934592",
         ),
+        (
+            {"storage": {"journal_segment_bytes": 2**28 + 1}},
+            "journal_segment_bytes must be from 65536 to 268435456, got 268435457",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, object], says: str) -> None:
