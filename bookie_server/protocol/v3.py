@@ -30,8 +30,9 @@ from bookie_server.protocol.requests import (
 from bookie_server.storage.ranges import Range
 from bookie_server.storage.stored_entry import StoredEntry
 from ledger.errors import ProtocolError
+from ledger.model import FRAME_BYTES_MAX
 from ledger.wire import v3
-from ledger.wire.availability import encode_availability
+from ledger.wire.availability import encode_availability, encode_in_periods
 from ledger.wire.constants import AUTH_DISABLED_PLUGIN, LAST_ENTRY, MASTER_KEY_BYTES
 from ledger.wire.entry import ENTRY_IDS, STORED_BYTES_MIN
 from ledger.wire.messages import (
@@ -210,9 +211,12 @@ class Responses(NamedTuple):
         return self.response(status, body)
 
     def available(self, ranges: Sequence[Range]) -> bytes:
-        body = ListEntriesResponse(
-            status=Status.EOK, ledger_id=self._ledger_id, availability=encode_availability(ranges)
-        )
+        blob = encode_availability(ranges)
+        if len(blob) > _LIST_BYTES_MAX:
+            blob = encode_in_periods(ranges)
+        if len(blob) > _LIST_BYTES_MAX:
+            return self.refusal(Status.EIO)
+        body = ListEntriesResponse(status=Status.EOK, ledger_id=self._ledger_id, availability=blob)
         return self.response(Status.EOK, body)
 
     @property
@@ -224,6 +228,10 @@ class Responses(NamedTuple):
     def info(self, total_bytes: int | None, free_bytes: int | None) -> bytes:
         body = BookieInfoResponse(status=Status.EOK, total_bytes=total_bytes, free_bytes=free_bytes)
         return self.response(Status.EOK, body)
+
+
+_LIST_BYTES_MAX = FRAME_BYTES_MAX - 500
+"""Of a list of entries: clients refuse a larger frame, and end the connection."""
 
 
 def _bare_body(request: V3Request, status: Status) -> V3ResponseBody | None:

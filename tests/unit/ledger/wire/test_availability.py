@@ -2,8 +2,11 @@
 
 import struct
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ledger.wire import v3
-from ledger.wire.availability import encode_availability
+from ledger.wire.availability import encode_availability, encode_in_periods
 from ledger.wire.messages import ListEntriesResponse
 from tests.helpers.wire.golden_frames import wire_frames
 
@@ -31,3 +34,31 @@ def test_golden_lists_come_out_byte_for_byte() -> None:
             assert encode_availability(runs) == body.availability
             seen += 1
     assert seen > 0
+
+
+def _ids_of(blob: bytes) -> list[int]:
+    version, count = struct.unpack_from(">ii56x", blob)
+    assert (version, len(blob)) == (0, 64 + 24 * count)
+    found = []
+    for first, last, run_length, period in struct.iter_unpack(">qqii", blob[64:]):
+        assert (period == 0) == (first == last)
+        for start in range(first, last + 1, period or 1):
+            found += range(start, start + run_length)
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 5)), max_size=6))
+def test_groups_with_a_period_list_the_same_entries(parts: list[tuple[int, int, int]]) -> None:
+    """Runs that do not touch, some of them equal and with equal gaps."""
+    ids, runs, following = list[int](), list[tuple[int, int]](), 0
+    for run_length, gap, count in parts:
+        for _ in range(count):
+            ids += range(following, following + run_length)
+            runs.append((following, following + run_length - 1))
+            following += run_length + gap
+    assert _ids_of(encode_in_periods(runs)) == _ids_of(encode_availability(runs)) == ids
+
+
+def test_a_period_has_32_bits() -> None:
+    runs = [(0, 0), (2**31, 2**31), (2**32, 2**32)]
+    assert _ids_of(encode_in_periods(runs)) == [0, 2**31, 2**32]
