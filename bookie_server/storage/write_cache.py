@@ -29,6 +29,10 @@ LONG_RUN = 32
 """Runs of at least this length stay as they came: to append them would cost more than a run does."""
 
 
+class _MergedIds(list[int]):
+    """Ids of a run that was merged: they and its entries are lists of its own, which may change."""
+
+
 class LedgerRuns:
     """The runs of one ledger, ascending by first id.
 
@@ -85,12 +89,27 @@ class LedgerRuns:
         if self._closed[low][0][-1] < ids[0]:
             low += 1
         high = bisect_right(self._firsts, ids[-1])
+        if high - low == 1 and self._inserted(self._closed[low], ids, entries):
+            return
         pairs = dict(zip(ids, entries, strict=True))
         for run_ids, run_entries in self._closed[low:high]:
             pairs.update(zip(run_ids, run_entries, strict=True))
-        merged = sorted(pairs)
+        merged = _MergedIds(sorted(pairs))
         self._firsts[low:high] = merged[:1]
         self._closed[low:high] = [(merged, [pairs[entry_id] for entry_id in merged])]
+
+    def _inserted(self, run: Run, ids: Sequence[int], entries: Sequence[StoredEntry]) -> bool:
+        """Whether what comes late fell into one gap of a merged run. To merge it would cost as much as the run is long,
+        for each late entry again."""
+        run_ids, run_entries = run
+        if not isinstance(run_ids, _MergedIds) or not isinstance(run_entries, list):
+            return False
+        at = bisect_left(run_ids, ids[0])
+        if run_ids[at] < ids[-1]:
+            return False
+        run_ids[at:at] = ids
+        run_entries[at:at] = entries
+        return True
 
     def _found(self, entry_id: int) -> tuple[Run, int] | None:
         """The run that has the entry, and its index there."""

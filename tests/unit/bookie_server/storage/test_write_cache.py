@@ -1,5 +1,7 @@
 """The write cache keeps runs and finds single entries in them."""
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +70,22 @@ def test_runs_stay_sorted_and_disjoint() -> None:
         cache.put(1, ids, [make_entry(1, entry_id) for entry_id in ids], 1)
     flat = [entry_id for ids, _ in cache.ledgers[1].runs for entry_id in ids]
     assert flat == [1, 2, 5, 10, 11, 12, 13, 20]
+
+
+def test_only_the_first_late_entry_of_a_run_costs_as_much_as_the_run() -> None:
+    def late(entry_id: int) -> float:
+        began = time.thread_time()
+        cache.put(1, [entry_id], [entry], len(entry))
+        return time.thread_time() - began
+
+    count, entry = 100_000, make_entry(1, 0)
+    ids_given, entries_given = list(range(0, 2 * count, 2)), [entry] * count
+    cache = WriteCache()
+    cache.put(1, ids_given, entries_given, count * len(entry))
+    first = late(1)
+    assert sum(late(entry_id) for entry_id in range(3, 23, 2)) < 10 * first / 4
+    assert cache.ranges(1)[:2] == [(0, 22), (24, 24)]
+    assert len(ids_given) == len(entries_given) == count, "the caller's lists do not change"
 
 
 def test_dropping_a_ledger_gives_its_bytes_back() -> None:
