@@ -268,9 +268,12 @@ class Client(NotCopied):
             if self._thread.usable:
                 self._thread.check()
         try:
-            with self._thread.unless_closed():
-                if self._thread.usable:
-                    self._settle(timeout_s)
+            # No call between `try` and this one: an interrupt there would end the thread with everything open.
+            if self._thread.usable:
+                self._settle(timeout_s)
+        except ConfigurationError:
+            if not self._thread.closed:  # else another thread has closed it first
+                raise
         finally:
             self._thread.close()
         found = [writer.unread_failures() for writer in self._writers]

@@ -22,10 +22,10 @@ MUTATIONS = (
         "A conditional append is decided in the step that submits it.",
         (
             edit(
-                "dlog.write.writer:LogWriter.append",
+                "dlog.write.writer:LogWriter.submit_expecting",
                 (
-                    "await self._check_tail(MessageId.of(expect_tail))",
-                    "await self._check_tail(MessageId.of(expect_tail))\n        await asyncio.sleep(0.05)",
+                    "await self._check_tail(expected)",
+                    "await self._check_tail(expected)\n    await asyncio.sleep(0.05)",
                 ),
             ),
         ),

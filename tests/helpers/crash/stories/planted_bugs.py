@@ -164,7 +164,7 @@ BUGS = (
         edit(
             "bookie_server.journal.record:decode_record",
             (
-                "if crc32c(bytes(body), crc32c(covered, _seed(header, kind, base + offset))) != crc "
+                "if crc32c(copy, crc32c(covered, _seed(header, kind, base + offset))) != crc "
                 "or kind not in _KNOWN:",
                 "if kind not in _KNOWN:",
             ),
