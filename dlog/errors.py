@@ -283,7 +283,7 @@ class HistoryPageError(CorruptionError):
     first: int
     last: int
     messages: int
-    """At least so many messages are in its ledgers; one that was not counted has one or more."""
+    """A lower bound: a ledger whose messages were not counted counts as one message."""
     newer_version: int | None = None
     """Its version, if it is intact and a later release has written it."""
 

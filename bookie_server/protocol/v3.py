@@ -64,6 +64,9 @@ from ledger.wire.status import Status
 from ledger.wire.varint import varint
 from ledger.wire.write_lac import WrittenLac
 
+_LIST_BYTES_MAX = FRAME_BYTES_MAX - 500
+"""Of a list of entries: clients refuse a larger frame, and end the connection."""
+
 
 def gather(block: bytes, position: int, frame_bytes_max: int) -> Gathered:
     """The adds or explicit LACs from `position` on, and where the first other frame starts."""
@@ -228,10 +231,6 @@ class Responses(NamedTuple):
     def info(self, total_bytes: int | None, free_bytes: int | None) -> bytes:
         body = BookieInfoResponse(status=Status.EOK, total_bytes=total_bytes, free_bytes=free_bytes)
         return self.response(Status.EOK, body)
-
-
-_LIST_BYTES_MAX = FRAME_BYTES_MAX - 500
-"""Of a list of entries: clients refuse a larger frame, and end the connection."""
 
 
 def _bare_body(request: V3Request, status: Status) -> V3ResponseBody | None:

@@ -105,8 +105,8 @@ class LedgerRuns:
         if not isinstance(run_ids, _MergedIds) or not isinstance(run_entries, list):
             return False
         at = bisect_left(run_ids, ids[0])
-        if run_ids[at] < ids[-1]:
-            return False
+        if run_ids[at] <= ids[-1]:
+            return False  # it spans others, or is here already, as what is in a record twice
         run_ids[at:at] = ids
         run_entries[at:at] = entries
         return True

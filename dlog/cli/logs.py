@@ -95,7 +95,7 @@ def rotate(
     if is_written:
         print(f"log {log} is at epoch {record.epoch}, {newest_ledger(record)}")
     else:
-        print(f"log {log} is not being written, so nothing was rotated, {newest_ledger(record)}")
+        print(f"log {log} is not being written, so nothing was rotated: {newest_ledger(record)}")
 
 
 async def _rotate(client: LogClient, log: str, force: bool) -> tuple[bool, LogMetadata]:
@@ -146,9 +146,8 @@ def shrink(
     from dlog.model import MessageId
 
     bound = MessageId.parse(before)
-    print(
-        f"log {log} begins at {administer(metadata, namespace, lambda client: _shrink(client, log, bound))}"
-    )
+    first = administer(metadata, namespace, lambda client: _shrink(client, log, bound))
+    print(f"log {log} begins at {first}")
 
 
 async def _shrink(client: LogClient, log: str, bound: MessageId) -> MessageId:

@@ -89,7 +89,7 @@ def test_rotate_leaves_the_writer_its_log(dlog: Command) -> None:
     rows = json.loads(dlog.here("ledgers", "turned", *HERE, "-o", "json").must_succeed())
     assert [row["messages"] for row in rows] == [1, 1]
     said = dlog("rotate", "turned", *HERE).must_succeed()
-    assert said.startswith("log turned is not being written, so nothing was rotated, its newest ledger is ")
+    assert said.startswith("log turned is not being written, so nothing was rotated: its newest ledger is ")
     assert said.endswith(" (sealed)\n")
 
 

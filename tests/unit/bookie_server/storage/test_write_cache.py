@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bookie_server.storage.write_cache import LONG_RUN, WriteCache
+from bookie_server.storage.write_cache import LONG_RUN, LedgerRuns, WriteCache
 from tests.helpers.bookie.storage import make_entry
 
 runs = st.lists(st.sets(st.integers(0, 60), min_size=1, max_size=8).map(sorted), max_size=12)
@@ -97,3 +97,11 @@ def test_dropping_a_ledger_gives_its_bytes_back() -> None:
     cache.drop(3)
     assert cache.size == size
     assert cache.entry(2, 1) is None
+
+
+def test_an_entry_that_comes_twice_is_in_its_run_once() -> None:
+    runs = LedgerRuns()
+    for ids in ([0, 4, 8], [2], [4], [6], [6]):
+        runs.put(ids, [b"%d" % each for each in ids], len(ids))
+    assert [list(ids) for ids, _ in runs.runs] == [[0, 2, 4, 6, 8]]
+    assert [entry for _, entries in runs.runs for entry in entries] == [b"0", b"2", b"4", b"6", b"8"]
