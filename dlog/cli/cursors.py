@@ -80,7 +80,7 @@ def list_cursors(
 async def _cursors(client: LogClient, log: str) -> list[tuple[Cursor, Lag | None]]:
     """The cursors and how far they are behind the end; None if the messages that this depends on cannot be read.
 
-    Neither can those of a log with a password.
+    Neither can those of a log whose password is not given.
     """
     from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
     from dlog.together import each

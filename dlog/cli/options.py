@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from ledger.errors import ConfigurationError, UnauthorizedError
+from dlog.cli.password import given_password, password_explained
+from ledger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dlog.blocking.client import Client
@@ -103,8 +105,8 @@ def connect(metadata: str, namespace: str, config: LogConfig | None = None) -> I
 
     _print_warnings()
     with (
-        _password_explained(),
-        dlog.connect(_required(metadata), namespace=namespace, config=config) as client,
+        password_explained(),
+        dlog.connect(_required(metadata), namespace=namespace, config=_with_password(config)) as client,
     ):
         yield client
 
@@ -117,26 +119,17 @@ def administer(metadata: str, namespace: str, work: Callable[[LogClient], Awaita
     _print_warnings()
 
     async def run() -> T:
-        async with await connect(_required(metadata), namespace) as client:
+        async with await connect(_required(metadata), namespace, config=_with_password(None)) as client:
             return await work(client)
 
-    with _password_explained():
+    with password_explained():
         return whole_loop.run(run())
 
 
-@contextmanager
-def _password_explained() -> Iterator[None]:
-    """No command takes a password, so the user cannot have given a wrong one."""
-    try:
-        yield
-    except UnauthorizedError as error:
-        if error.ledger_id is None:
-            raise  # of the metadata store
-        raise UnauthorizedError(
-            f"the log has a password, and no command can give it: ledger {error.ledger_id} needs it; use a program "
-            "with LogConfig.password",
-            **error.facts,
-        ) from error
+def _with_password(config: LogConfig | None) -> LogConfig:
+    from dlog.config import LogConfig
+
+    return replace(config or LogConfig(), password=given_password())
 
 
 def _print_warnings() -> None:

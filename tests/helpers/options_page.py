@@ -43,6 +43,7 @@ A command then exits with 2 ([errors](errors.md)).
 
 ALL_COMMANDS = """All but `standalone` and `demo` take `--metadata URI`, the cluster's address (default: DLOG_METADATA),
 and `--namespace NAME`, the namespace of the log (default: `default`).
+The environment variable `DLOG_PASSWORD_FILE` names a file with the [password](command-line.md) of the log.
 Every command has `--help`, and `dlog` itself `--version`.
 """
 

@@ -16,7 +16,6 @@ import pytest
 
 from bookie_server.journal.record import FILE_HEADER_BYTES
 from dlog.client import LogClient, connect
-from dlog.config import LogConfig
 from dlog.core import metadata_keys
 from dlog.local.embedded import Standalone
 from ledger.metadata.drivers import open_store
@@ -232,32 +231,6 @@ def test_a_file_that_does_not_fit_takes_no_log_over(dlog: Command, tmp_path: Pat
 
 
 # ---- ownership
-
-
-@pytest.fixture(scope="module")
-def locked_log(cluster: Standalone) -> str:
-    """The id of the first message of `locked`, a log with a password."""
-
-    async def make() -> str:
-        async with (
-            await connect(cluster.uri, config=LogConfig(password=b"secret")) as client,
-            await client.open_writer("locked", create=True) as writer,
-        ):
-            return str(await writer.append(b"x"))
-
-    return asyncio.run(make())
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    ["read", "read --from 1h", "tail", "append", "explain {first}", "verify", "seal", "delete --yes"],
-)
-def test_a_log_with_a_password(dlog: Command, locked_log: str, arguments: str) -> None:
-    """It is not the user who has given a wrong one."""
-    verb, *rest = arguments.format(first=locked_log).split()
-    dlog(verb, "locked", *rest).must_fail(
-        2, "has a password, and no command can give it", "LogConfig.password"
-    )
 
 
 def test_a_log_opened_by_someone_else(dlog: Command) -> None:
