@@ -16,7 +16,7 @@ from tests.helpers.log.producer import read_all
 from tests.helpers.spark import first_said, needs_pyspark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -50,6 +50,15 @@ class Tables:
 
     def options(self, log: str, between: str = " ") -> str:
         return f"metadata{between}'{self.uri}', log{between}'{log}'"
+
+    def id_after(self, count: int) -> str:
+        """The id after the first `count` messages, as an option."""
+        after = self._on_cluster(lambda client: read_all(client, self.log))[count]
+        return str(after.id)
+
+    def ending(self, count: int, between: str = " ") -> str:
+        """The option that ends a read after this number of messages."""
+        return f"endingId{between}'{self.id_after(count)}'"
 
     @property
     def into_target(self) -> str:
@@ -109,6 +118,53 @@ def test_a_query_sets_options_before_those_of_the_table(tables: Tables) -> None:
     assert tables.sql("SELECT count(*) FROM timed") == [(0,)]
     assert tables.sql("SELECT count(*) FROM timed WITH (startingId = 'earliest')") == [(11,)]
     tables.sql("DROP TABLE timed")
+
+
+@pytest.fixture
+def parts(tables: Tables) -> Iterator[Tables]:
+    """`orders`, and temporary views `third` and `fifth` of its first three and five messages."""
+    for name, end in (("third", 3), ("fifth", 5)):
+        options = f"{tables.options(tables.log)}, {tables.ending(end)}"
+        tables.sql(f"CREATE TEMPORARY VIEW {name} USING dlog OPTIONS ({options})")
+    yield tables
+    for name in ("third", "fifth"):
+        tables.sql(f"DROP VIEW {name}")
+
+
+def test_spark_reads_a_table_that_a_query_names_twice_with_the_first_options(parts: Tables) -> None:
+    """No source sees the others. As documented; if this fails, Spark has changed, and the sentences can go."""
+    third = f"SELECT count(*) FROM orders WITH ({parts.ending(3, ' = ')})"
+    fifth = f"SELECT count(*) FROM orders WITH ({parts.ending(5, ' = ')})"
+    assert parts.sql(f"{third} UNION ALL {fifth}") == [(3,), (3,)], "wrong: 3 and 5"
+    assert parts.sql(f"{fifth} UNION ALL SELECT count(*) FROM orders") == [(5,), (5,)], "wrong: 5 and 10"
+    other_log = f"SELECT count(*) FROM orders WITH (log = '{parts.target}')"
+    assert parts.sql(f"{third} UNION ALL {other_log}") == [(3,), (3,)], "wrong: 3 and 0"
+    parts.sql(f"CREATE TEMPORARY VIEW counted AS {fifth}")
+    assert parts.sql(f"{third} UNION ALL SELECT * FROM counted") == [(3,), (3,)], "wrong: 3 and 5"
+    parts.sql("DROP VIEW counted")
+
+
+def test_two_ranges_in_one_query_are_two_views_or_two_dataframes(parts: Tables) -> None:
+    both = "SELECT count(*) FROM third UNION ALL SELECT count(*) FROM fifth"
+    assert parts.sql(both) == [(3,), (5,)]
+
+    def counted(end: int) -> DataFrame:
+        rows = parts.spark.read.option("endingId", parts.id_after(end)).table("orders")
+        return rows.groupBy().count()
+
+    assert [tuple(row) for row in counted(3).union(counted(5)).collect()] == [(3,), (5,)]
+
+
+def test_spark_ignores_the_options_of_a_query_of_a_view_or_of_a_cached_table(parts: Tables) -> None:
+    """As documented, like the one before."""
+    third = f"WITH ({parts.ending(3, ' = ')})"
+    assert parts.sql(f"SELECT count(*) FROM fifth {third}") == [(5,)], "wrong: 3"
+    parts.sql("CACHE TABLE orders")
+    try:
+        assert parts.sql(f"SELECT count(*) FROM orders {third}") == [(10,)], "wrong: 3"
+    finally:
+        parts.sql("UNCACHE TABLE orders")
+    assert parts.sql(f"SELECT count(*) FROM orders {third}") == [(3,)]
 
 
 def test_a_location_is_the_name_of_the_log(tables: Tables) -> None:
