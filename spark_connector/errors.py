@@ -22,6 +22,7 @@ from ledger.errors import (
     NotFoundError,
     OutcomeUnknownError,
     OwnershipLostError,
+    UnauthorizedError,
     UnavailableError,
 )
 
@@ -98,6 +99,16 @@ def token_of(error: LogStoreError) -> str:
     return next((token for kind, token in _TOKENS if isinstance(error, kind)), "DLOG_FAILED")
 
 
+def _sentence(error: LogStoreError) -> str:
+    if isinstance(error, UnauthorizedError) and error.ledger_id is not None and error.bookie_id is None:
+        # Its own text is about a password that the caller gave, and no option gives one.
+        return (
+            f"the log has a password, and no option can give it: ledger {error.ledger_id} needs it; use a program with "
+            "dlog.connect and LogConfig.password"
+        )
+    return str(error)
+
+
 @contextmanager
 def spark_errors() -> Iterator[None]:
     """Turns every error of dlog into a SparkSourceError with a token. All code that Spark calls runs inside."""
@@ -106,5 +117,5 @@ def spark_errors() -> Iterator[None]:
     except SparkSourceError:
         raise
     except LogStoreError as error:
-        failure = SparkSourceError(token_of(error), " ".join(str(error).split()))
+        failure = SparkSourceError(token_of(error), " ".join(_sentence(error).split()))
         raise failure.with_traceback(error.__traceback__)  # noqa: B904  # its cause is its own

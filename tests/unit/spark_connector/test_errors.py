@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import handle_worker_exception
 
 from dlog.errors import LogNotFoundError, TrimmedError
-from ledger.errors import LogStoreError, MetadataUnavailableError
+from ledger.errors import LogStoreError, MetadataUnavailableError, UnauthorizedError
 from spark_connector.errors import BadOptionError, PartitionDataLossError, SparkSourceError, spark_errors
 from spark_connector.source import DlogDataSource
 from tests.helpers.spark import needs_pyspark
@@ -61,6 +61,18 @@ def test_the_sentence_is_the_first_line(
     assert lines[0] == f"{token}: {' '.join(str(error).split())}"
     assert any("in fail_deep_inside" in line for line in lines[1:])
     assert lines[-1].startswith(f"spark_connector.errors.SparkSourceError: {token}: ")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnauthorizedError("bookie b1 refuses this client", ledger_id=7, bookie_id="b1"),
+        UnauthorizedError("ZooKeeper does not accept the credential of ?auth_file"),
+    ],
+)
+def test_an_error_of_authorization_without_a_wrong_password_keeps_its_sentence(error: LogStoreError) -> None:
+    """What a log with a password is reported as: tests/spark/test_plan_and_read.py."""
+    assert shown(error)[0] == f"DLOG_BAD_OPTION: {error}"
 
 
 WRITERS = [
