@@ -96,12 +96,12 @@ class DlogDataSource(DataSource):
         from spark_connector.errors import spark_errors
         from spark_connector.options.stream_options import (
             STREAM_NAMES,
+            check_names_of_any_read,
             parse_stream_options,
-            refuse_unknown_of_any_read,
         )
 
         with spark_errors():
-            refuse_unknown_of_any_read(options)
+            check_names_of_any_read(options)
         if {name.lower() for name in STREAM_NAMES} & {name.lower() for name in options}:
             with spark_errors():
                 return parse_stream_options(options).read

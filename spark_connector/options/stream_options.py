@@ -77,8 +77,12 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     return found
 
 
-def refuse_unknown_of_any_read(options: Mapping[str, str]) -> None:
-    """BadOptionError if neither a batch read nor a stream has the option."""
+def check_names_of_any_read(options: Mapping[str, str]) -> None:
+    """Check that a batch read or a stream has all of these options. Which of them it is, is not known.
+
+    Raises:
+        BadOptionError: neither has one of them, or one is only for batch reads and another one only for streams.
+    """
     known = {name.lower() for name in (*NAMES, *STREAM_NAMES)}
     for name in options:
         if name.lower() not in known:
@@ -87,6 +91,14 @@ def refuse_unknown_of_any_read(options: Mapping[str, str]) -> None:
                 f"{' and '.join(_OF_BATCHES)}, and {', '.join(STREAM_NAMES)}",
                 option=name,
             )
+    given = {name.lower() for name in options}
+    of_batches = [name for name in _OF_BATCHES if name.lower() in given]
+    of_streams = [name for name in STREAM_NAMES if name.lower() in given]
+    if of_batches and of_streams:
+        raise BadOptionError(
+            f"option {of_batches[0]!r} is for batch reads, and {of_streams[0]!r} for streams: leave out one of them",
+            option=of_streams[0],
+        )
 
 
 def _check_together(found: StreamOptions) -> None:

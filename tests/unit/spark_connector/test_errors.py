@@ -129,3 +129,18 @@ def test_the_error_of_an_unknown_option_does_not_guess_what_reads(other: dict[st
         source.schema()
     assert "not for" not in str(raised.value)
     assert "batchRows" in str(raised.value) and "failOnDataLoss" in str(raised.value)
+
+
+@pytest.mark.parametrize("of_batch", ["endingId", "endingTimestamp"])
+@pytest.mark.parametrize("of_stream", ["failOnDataLoss", "maxRecordsPerTrigger"])
+def test_an_option_of_batches_next_to_one_of_streams_is_refused_whatever_reads(
+    of_batch: str, of_stream: str
+) -> None:
+    """A batch read with `failOnDataLoss`, as Kafka's source has it, must not be told that a stream has no end."""
+    source = DlogDataSource({"metadata": "memory:x", "log": "orders", of_batch: "x", of_stream: "x"})
+    with pytest.raises(SparkSourceError) as raised:
+        source.schema()
+    assert str(raised.value) == (
+        f"DLOG_BAD_OPTION: option '{of_batch}' is for batch reads, and '{of_stream}' for streams: leave out one of "
+        "them"
+    )
