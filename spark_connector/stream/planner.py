@@ -7,6 +7,7 @@ failure it gets the same messages again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ from spark_connector.stream.batch_limits import BatchLimits, Pending
 from spark_connector.stream.followed_log import KEPT_S, FollowedLog, Found, Tail
 from spark_connector.stream.matching_logs import MatchingLogs
 from spark_connector.stream.offsets import LogPosition, StreamOffset, first_start
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -73,6 +76,8 @@ class StreamPlanner:
         """When messages were seen that are too few for a micro-batch."""
         self._refusal: ConfigurationError | None = None
         """Why no stream can begin with these options now."""
+        self._passed_over: dict[str, tuple[LogPosition, str]] = {}
+        """What was lost last of each log, and logged: Spark asks again and again until the micro-batch is done."""
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -192,10 +197,10 @@ class StreamPlanner:
             if isinstance(self._options.read.logs, NamedLogs):
                 raise
             self._forget(log)
-            self._lost(log, "it was deleted")
+            self._lost(log, since, "it was deleted")
             return []
         if found.ref.log_uuid != until.log_uuid:
-            self._lost(log, "it was deleted and created again")
+            self._lost(log, since, "it was deleted and created again")
             return []
         if max(found.tail, found.record.trim_before, since.next) < until.next:
             raise StreamDataLossError(
@@ -225,7 +230,7 @@ class StreamPlanner:
                 raise
             self._forget(log)
             if before is not None:
-                self._lost(log, "it was deleted")
+                self._lost(log, before, "it was deleted")
             return None
         position = _beginning(found) if before is None else self._moved(log, before, found)
         end = found.tail if self._targets is None else min(found.tail, self._targets.get(log, EARLIEST_ID))
@@ -311,20 +316,24 @@ class StreamPlanner:
         """The position, or where reading goes on after what is lost, if that is allowed."""
         record = found.record
         if found.ref.log_uuid != position.log_uuid:
-            self._lost(log, "it was deleted and created again")
+            self._lost(log, position, "it was deleted and created again")
             return _beginning(found)
         if has_missed(found.readable, position.next):
-            self._lost(log, f"messages from {position.next} to before {record.trim_before} were trimmed")
+            what = f"messages from {position.next} to before {record.trim_before} were trimmed"
+            self._lost(log, position, what)
             return replace(position, next=record.trim_before)
         return position
 
-    def _lost(self, log: str, what: str) -> None:
+    def _lost(self, log: str, position: LogPosition, what: str) -> None:
+        sentence = f"log {self._full(log)} lacks messages that this stream has not read: {what}"
         if self._options.fail_on_data_loss:
             raise StreamDataLossError(
-                f"log {self._full(log)} lacks messages that this stream has not read: {what}; start with a new "
-                "checkpoint, or set failOnDataLoss=false to go on without them",
+                f"{sentence}; start with a new checkpoint, or set failOnDataLoss=false to go on without them",
                 log=str(self._full(log)),
             )
+        if self._passed_over.get(log) != (position, what):
+            self._passed_over[log] = (position, what)
+            _log.warning("%s; the stream goes on without them, since failOnDataLoss=false", sentence)
 
     def _check_checkpoint(self, offset: StreamOffset) -> None:
         """A stream may get further logs, but its options must not leave one out that it has read so far."""

@@ -148,8 +148,9 @@ def test_too_few_messages_wait_until_there_are_enough_or_the_delay_has_passed(
 
 
 def test_what_was_trimmed_before_it_was_read_is_reported_or_passed_over(
-    stream: Callable[..., Stream], on_cluster: OnCluster
+    stream: Callable[..., Stream], on_cluster: OnCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """What is passed over is in the driver's log, once however often Spark asks."""
     on_cluster(appended("trimmed", b"0", b"1", create=True))
     strict, lenient = stream("trimmed"), stream("trimmed", failOnDataLoss="false")
     assert strict.batch() == lenient.batch() == [b"0", b"1"]
@@ -166,7 +167,13 @@ def test_what_was_trimmed_before_it_was_read_is_reported_or_passed_over(
     with pytest.raises(SparkSourceError, match=sentence):
         strict.between(strict.at, end)
     assert lenient.between(lenient.at, end) == [b"4"]
+    assert lenient.latest() == lenient.latest()
     assert lenient.batch() == [b"4"]
+    [warning] = caplog.messages
+    assert warning.startswith(
+        "log default/trimmed lacks messages that this stream has not read: messages from "
+    )
+    assert warning.endswith(" were trimmed; the stream goes on without them, since failOnDataLoss=false")
 
 
 def test_a_trim_of_what_was_read_is_no_loss(stream: Callable[..., Stream], on_cluster: OnCluster) -> None:
@@ -197,7 +204,7 @@ def test_a_trim_of_what_was_read_is_no_loss_before_the_seal_is_recorded(
 
 
 def test_a_log_that_was_created_anew_is_another_one(
-    stream: Callable[..., Stream], on_cluster: OnCluster
+    stream: Callable[..., Stream], on_cluster: OnCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     on_cluster(appended("reborn", b"old", create=True))
     strict, lenient = stream("reborn"), stream("reborn", failOnDataLoss="false")
@@ -213,6 +220,10 @@ def test_a_log_that_was_created_anew_is_another_one(
     ):
         strict.latest()
     assert lenient.batch() == [b"new"]
+    assert [text for text in caplog.messages if "reborn lacks messages" in text] == [
+        "log default/reborn lacks messages that this stream has not read: it was deleted and created again; the stream "
+        "goes on without them, since failOnDataLoss=false"
+    ]
 
 
 def test_a_checkpoint_of_another_stream_is_refused(
