@@ -41,8 +41,8 @@ def password_explained() -> Iterator[None]:
     try:
         yield
     except UnauthorizedError as error:
-        if error.ledger_id is None:
-            raise  # of the metadata store
+        if error.ledger_id is None or error.bookie_id is not None:
+            raise  # of the metadata store, or of a bookie, which may refuse for other reasons
         if path := os.environ.get(VARIABLE):
             reason = f"ledger {error.ledger_id} of the log does not have the password in {path!r}: correct {VARIABLE}"
         else:

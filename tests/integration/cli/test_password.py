@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dlog.cli.password import password_explained
 from dlog.client import connect
 from dlog.config import LogConfig
 from dlog.local.embedded import Standalone
+from ledger.errors import UnauthorizedError
 from tests.helpers.processes.command import Command
 
 pytestmark = pytest.mark.integration
@@ -114,3 +116,16 @@ def test_a_file_without_a_password(
     else:
         password_file.write_bytes(content)
     dlog.here("ls").must_fail(2, "DLOG_PASSWORD_FILE", reason)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnauthorizedError("bookie b1 refuses this client", ledger_id=7, bookie_id="b1"),
+        UnauthorizedError("ZooKeeper does not accept the credential of ?auth_file"),
+    ],
+)
+def test_other_refusals_keep_their_sentence(error: UnauthorizedError) -> None:
+    with pytest.raises(UnauthorizedError) as caught, password_explained():
+        raise error
+    assert caught.value is error
