@@ -22,6 +22,7 @@ from ledger.repair.copying.checker import Depth, FragmentChecker
 from ledger.repair.copying.copier import Copied, Copier
 from ledger.repair.core.fragments import ClosedFragment, closed_fragments, open_ensemble
 from ledger.repair.core.replacing import Replacement, choose_target
+from ledger.repair.core.some_entries import without
 from ledger.repair.errors import CopyFailedError, FragmentChangedError
 from ledger.repair.outcome import LedgerOutcome, Repaired
 from ledger.repair.progress import CopyProgress, LedgerProgress, copied_so_far
@@ -261,11 +262,13 @@ class _OneLedger:
         if info is None or info.read_only:
             return False
         self._progress.entries_total += len(entry_ids)
-        copied = await self._copy(fragment, entry_ids, bookie_id)
+        # What no member can give must not keep this one from the rest, of which there may be one copy left.
+        copied = await self._copy(fragment, entry_ids, bookie_id, skips=True)
         if copied is None:
             self._progress.entries_total -= len(entry_ids)
             return False
         if copied.entries:
+            entry_ids = without(copied.skipped, entry_ids)
             held = await self._repair.checker.lacking(
                 self._ledger_id, self._local.value, bookie_id, entry_ids
             )
@@ -324,14 +327,16 @@ class _OneLedger:
     # ---- both
 
     async def _copy(
-        self, fragment: ClosedFragment, entry_ids: Sequence[int], target: BookieId
+        self, fragment: ClosedFragment, entry_ids: Sequence[int], target: BookieId, *, skips: bool = False
     ) -> Copied | None:
-        """None if the target does not take them. No entries if they cannot be read: that is left."""
+        """None if the target does not take them. No entries if they cannot be read, or with `skips` all that can be:
+        the rest is left.
+        """
         copier = self._repair.copier
         try:
             await copier.check_target(self._ledger_id, target)
             with self._progress.attempt():
-                return await copier.copy(
+                copied = await copier.copy(
                     self._ledger_id,
                     self._local.value,
                     fragment,
@@ -339,6 +344,7 @@ class _OneLedger:
                     target,
                     self._bookies,
                     on_sent=self._count,
+                    skips=skips,
                 )
         except CopyFailedError as error:
             self._failed.add(target)
@@ -347,6 +353,11 @@ class _OneLedger:
         except (UnavailableError, CorruptionError) as error:
             self._outcome.left.append(str(error))
             return Copied()
+        if copied.skipped:
+            first, *others = copied.skipped.values()
+            more = f"; {len(others):,} more of its entries cannot be copied" if others else ""
+            self._outcome.left.append(f"{first}{more}")
+        return copied
 
     def _count(self, entries: int, payload_bytes: int) -> None:
         self._progress.add(entries, payload_bytes)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ledger.client import LedgerClient
 from ledger.config import LedgerClientConfig, WireProtocol
-from ledger.errors import BookieUnavailableError
+from ledger.errors import BookieUnavailableError, LogStoreError
 from ledger.model import BookieId, BookieInfo, BookieSet, LedgerId, LedgerMetadata
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.source import Source
@@ -29,6 +29,8 @@ class Copied:
 
     entries: int = 0
     payload_bytes: int = 0
+    skipped: Mapping[int, LogStoreError] = field(default_factory=dict)
+    """Entries that were left out, ascending, each with the reason."""
 
 
 class Pace:
@@ -85,10 +87,13 @@ class Copier:
         bookies: BookieSet,
         avoid: Collection[BookieId] = (),
         on_sent: Callable[[int, int], None] = lambda entries, payload_bytes: None,
+        *,
+        skips: bool = False,
     ) -> Copied:
         """Copy these entries, ascending, to `target`. `avoid`: members that are not read.
 
-        `on_sent` is called with the entries and payload bytes just sent.
+        `on_sent` is called with the entries and payload bytes just sent. `skips`: leave out entries that no registered
+        member can give, as long as there are not many.
 
         Raises:
             CopyFailedError: the target refused, or does not answer.
@@ -98,7 +103,8 @@ class Copier:
         if not entry_ids:
             return Copied()
         config = self._client_config
-        source = Source(self._pool, bookies, ledger_id, metadata, fragment, config, {target, *avoid})
+        avoided = {target, *avoid}
+        source = Source(self._pool, bookies, ledger_id, metadata, fragment, config, avoided, skips=skips)
         # A connection for this copy alone: answers to adds are told apart by ledger and entry only.
         connections = self._pool.for_recovery()
         overhead = make_digester(metadata.digest_type, metadata.password).overhead_bytes
@@ -125,4 +131,4 @@ class Copier:
             raise unreachable(ledger_id, error, target) from error
         finally:
             connections.end(f"the copy of ledger {ledger_id} is over")
-        return Copied(entries, payload_bytes)
+        return Copied(entries, payload_bytes, dict(sorted(source.skipped.items())))

@@ -2,7 +2,7 @@
 
 Entries are given away as they are stored, so that the copy is the same byte for byte. Each is verified against its
 digest before, so that no damage is copied (docs/pitfalls.md#copy-of-a-damaged-replica). An entry that no member gives
-is an error, never left out.
+is an error; it is left out only if the caller asks for that, and gets the error.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from ledger.wire.entry import Buffer
 from ledger.wire.status import Status
 
 _SINGLE_READS_AT_ONCE = 32
+_SKIPPED_MAX = 1000
+"""Entries left out of one copy: some damaged blocks. Each costs a request to all members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,14 @@ class Source:
         fragment: ClosedFragment,
         config: LedgerClientConfig,
         avoid: Collection[BookieId],
+        *,
+        skips: bool = False,
     ) -> None:
-        """`avoid`: the bookie that is to be written to. Members that are not registered are not asked."""
+        """`avoid`: the bookie that is to be written to. Members that are not registered are not asked.
+
+        `skips`: leave out entries that no member gives, up to a limit. A member that does not answer is not asked again
+        then, or each entry that only that one has would cost a timeout.
+        """
         self._pool = pool
         self._ledger_id = ledger_id
         self._fragment = fragment
@@ -65,32 +73,37 @@ class Source:
         }
         self._first: BookieId | None = None
         """The member that answered last, asked first the next time."""
+        self._skips = skips
+        self._silent: set[BookieId] = set()
+        self.skipped: dict[int, LogStoreError] = {}
+        """Entries that were left out, each with the reason."""
 
     async def read(self, entry_ids: Sequence[int]) -> AsyncGenerator[Part, None]:
         """These entries, ascending, in parts of about a read window.
 
         Raises:
-            ReadError: no usable member has an intact copy of one of them, or none answers.
-            DigestMismatchError: the only copies are damaged.
+            ReadError: no usable member has an intact copy of one of them, or none answers; of too many with `skips`.
+            DigestMismatchError: the only copies are damaged; as above.
         """
         quorum = self._fragment.quorum
         if quorum.ensemble != quorum.write:
             # The next entry is on other members: a request for each.
             for at in range(0, len(entry_ids), _SINGLE_READS_AT_ONCE):
                 some = entry_ids[at : at + _SINGLE_READS_AT_ONCE]
-                yield Part(some, await together(self._entry(each) for each in some))
+                batches = await together(self._batch(each, 1) for each in some)
+                found = [each for each in some if each not in self.skipped]
+                if found:
+                    yield Part(found, [entry for batch in batches for entry in batch])
             return
         for run in in_runs(entry_ids):
             while run:
                 entries = await self._batch(run.start, len(run))
-                yield Part(run[: len(entries)], entries)
-                run = run[len(entries) :]
-
-    async def _entry(self, entry_id: int) -> Buffer:
-        return (await self._batch(entry_id, 1))[0]
+                if entries:
+                    yield Part(run[: len(entries)], entries)
+                run = run[max(1, len(entries)) :]
 
     async def _batch(self, first: int, count: int) -> list[Buffer]:
-        """At least one entry, from the first member that has it intact."""
+        """At least one entry, from the first member that has it intact; none if it is left out."""
         failures: list[LogStoreError] = []
         for bookie_id in self._members(first):
             try:
@@ -100,26 +113,39 @@ class Source:
             else:
                 self._first = bookie_id
                 return entries
-        raise self._unreadable(first, failures)
+        reason = self._unreadable(first, failures)
+        if not self._skips or len(self.skipped) >= _SKIPPED_MAX:
+            raise reason
+        self.skipped[first] = reason
+        return []
 
     def _members(self, entry_id: int) -> list[BookieId]:
         members = [self._fragment.ensemble[at] for at in write_set(entry_id, self._fragment.quorum)]
-        usable = [each for each in members if each in self._usable]
+        usable = [each for each in members if each in self._usable and each not in self._silent]
         return sorted(usable, key=lambda each: each != self._first)
 
     async def _ask(self, bookie_id: BookieId, first: int, count: int) -> list[Buffer]:
         """At least one entry, up to the first damaged one."""
-        connection = await self._pool.entries(bookie_id)
+        try:
+            connection = await self._pool.entries(bookie_id)
+        except BookieUnavailableError:
+            self._note_silent(bookie_id)
+            raise
         assert isinstance(connection, V2Connection), "the connections of a copier speak version 2"
         window, timeout_s = self._config.read_window_bytes, self._config.read_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 status, body = await ask_batch(connection, self._ledger_id, first, count, window, timeout_s)
         except TimeoutError:
+            self._note_silent(bookie_id)
             raise timed_out(connection, timeout_s) from None
         if status is not Status.EOK:
             raise refusal(connection, status, self._ledger_id, first)
         return intact_entries(body, self._ledger_id, first, count, self._digester)
+
+    def _note_silent(self, bookie_id: BookieId) -> None:
+        if self._skips:
+            self._silent.add(bookie_id)
 
     def _unreadable(self, entry_id: int, failures: list[LogStoreError]) -> LogStoreError:
         details = "; ".join(dict.fromkeys(map(str, failures))) or "no bookie that has it is running"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import overload
 
 
@@ -49,3 +49,12 @@ class SomeEntries(Sequence[int]):
     def _at(self, number: int) -> int:
         at = bisect_right(self._before, number) - 1
         return self._of[self._starts[at] + number - self._before[at]]
+
+
+def without(some: Collection[int], of: Sequence[int]) -> Sequence[int]:
+    """`of` but for these entries."""
+    if not some:
+        return of
+    rest = SomeEntries(of)
+    rest.add(at for at, entry_id in enumerate(of) if entry_id not in some)
+    return rest
