@@ -45,12 +45,14 @@ class Auditor:
         self._delay: Versioned[int] | None = None
         self._is_asked_for = False
         """An operator asks for an audit. True until one has been made."""
+        self._have_bookies_changed = False
+        """Since they were read last."""
         self._bookie_check_due = 0.0
         self._checking: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         unwatch = [
-            self._store.watch_bookies(self._woken.set),
+            self._store.watch_bookies(self._on_bookies_changed),
             self._store.repair.watch_switches(self._woken.set),
         ]
         candidacy: Candidacy | None = None
@@ -76,6 +78,10 @@ class Auditor:
                 with suppress(LogStoreError):
                     await candidacy.close()
 
+    def _on_bookies_changed(self) -> None:
+        self._have_bookies_changed = True
+        self._woken.set()
+
     async def _step(self, candidacy: Candidacy) -> float:
         """Look once, and do what is due; returns when to look again without being told, in seconds."""
         if not await candidacy.is_elected():
@@ -97,6 +103,7 @@ class Auditor:
             # Bookies may have come and been lost since, and only ledgers that name them show it.
             self._bookie_check_due = now()
         delay_s = await self._read_delay()
+        self._have_bookies_changed = False
         bookies = await self._store.bookies()
         # One whose registration is damaged is as good as lost: no client reaches the copies that it has.
         registered = {info.bookie_id for info in (*bookies.writable, *bookies.read_only)}
@@ -106,6 +113,10 @@ class Auditor:
         if due or self._is_asked_for or is_check_due:
             await self._audit(registered, due)
             self._is_asked_for = False
+            if self._have_bookies_changed:
+                # An audit may take minutes. A lost bookie that was back in between, as far as a worker could see, has
+                # no marks any more; if it is away now, they are made again.
+                self._absences.doubt()
             if is_check_due:
                 self._bookie_check_due = now() + self._config.bookie_check_interval_s
         self._start_checking(await self._is_copy_check_due(), await self._is_placement_check_due())

@@ -58,6 +58,10 @@ class Absences:
     def on_marked(self, bookie_ids: Collection[BookieId]) -> None:
         self.lost.update(each for each in bookie_ids if each in self._away_since)
 
+    def doubt(self) -> None:
+        """Marks of lost bookies may have been cleared, with reason: those that are away are due again."""
+        self.lost.clear()
+
     def next_due(self, delay_s: float) -> float | None:
         """When the next one will be due; None if none is waited for."""
         return min((self._away_since[each] + delay_s for each in self.waiting()), default=None)
