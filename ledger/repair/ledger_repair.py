@@ -13,14 +13,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.client import LedgerClient
-from ledger.errors import CorruptionError, LedgerNotFoundError, UnavailableError
+from ledger.errors import (
+    CorruptionError,
+    DigestMismatchError,
+    LedgerNotFoundError,
+    ReadError,
+    UnavailableError,
+)
 from ledger.inspection.copy_audit import CopyAudit
 from ledger.metadata.update_loop import update_ledger
 from ledger.model import NO_ENTRY, BookieId, BookieSet, EntryId, LedgerId, LedgerMetadata, Versioned
 from ledger.repair.config import RepairConfig
 from ledger.repair.copying.checker import Depth, FragmentChecker
 from ledger.repair.copying.copier import Copied, Copier
-from ledger.repair.core.fragments import ClosedFragment, closed_fragments, open_ensemble
+from ledger.repair.core.fragments import ClosedFragment, closed_fragments, is_among, open_ensemble
 from ledger.repair.core.replacing import Replacement, choose_target
 from ledger.repair.core.some_entries import without
 from ledger.repair.errors import CopyFailedError, FragmentChangedError
@@ -69,6 +75,8 @@ class LedgerRepair:
         self._audit = CopyAudit(ledgers)
         self._checker = FragmentChecker(self._audit, config.check_percentage)
         self._copier = Copier(ledgers, config)
+        self._unreadable: dict[LedgerId, dict[int, EntryId]] = {}
+        """Of ledgers that stay as they are: by first entry of a fragment, the one that no member could give."""
 
     async def close(self) -> None:
         await self._copier.close()
@@ -93,7 +101,14 @@ class LedgerRepair:
     async def _run(self, ledger_id: LedgerId, scope: Scope, *, dry_run: bool) -> LedgerOutcome:
         began_ms = self._ledgers.environment.wall_us() // 1000
         with self._progress.of(ledger_id, began_ms) as progress:
-            return await self._rounds(ledger_id, scope, progress, dry_run=dry_run)
+            outcome = await self._rounds(ledger_id, scope, progress, dry_run=dry_run)
+        if outcome.complete:
+            self.forget(ledger_id)
+        return outcome
+
+    def forget(self, ledger_id: LedgerId) -> None:
+        """No attempt will follow those that were made."""
+        self._unreadable.pop(ledger_id, None)
 
     async def _rounds(
         self, ledger_id: LedgerId, scope: Scope, progress: LedgerProgress, *, dry_run: bool
@@ -136,6 +151,10 @@ class LedgerRepair:
     @property
     def copier(self) -> Copier:
         return self._copier
+
+    def unreadable(self, ledger_id: LedgerId) -> dict[int, EntryId]:
+        """What the attempts before this one have found, to be changed."""
+        return self._unreadable.setdefault(ledger_id, {})
 
 
 class _OneLedger:
@@ -286,6 +305,8 @@ class _OneLedger:
     async def _replace(self, fragment: ClosedFragment, position: int) -> None:
         old = fragment.ensemble[position]
         entry_ids = fragment.entries_at(position)
+        if not await self._may_be_copied(fragment, entry_ids):
+            return
         while True:
             new = self._target(fragment, position)
             if new is None:
@@ -307,6 +328,24 @@ class _OneLedger:
         )
         self._chosen[old] = new
         self._note(fragment, old, new, copied)
+
+    async def _may_be_copied(self, fragment: ClosedFragment, entry_ids: Sequence[int]) -> bool:
+        """False if one of them is still unreadable, as an earlier attempt has found: that is left.
+
+        Each attempt may choose another bookie, and what it copies stays there until the ledger is deleted.
+        """
+        unreadable = self._repair.unreadable(self._ledger_id)
+        entry_id = unreadable.get(fragment.first, NO_ENTRY)
+        if is_among(entry_id, entry_ids):
+            try:
+                await self._repair.copier.require_readable(
+                    self._ledger_id, self._local.value, fragment, entry_id, self._bookies
+                )
+            except (UnavailableError, CorruptionError) as error:
+                self._outcome.left.append(str(error))
+                return False
+            del unreadable[fragment.first]
+        return True
 
     def _target(self, fragment: ClosedFragment, position: int) -> BookieId | None:
         """A bookie for the position; None if there is none."""
@@ -351,6 +390,8 @@ class _OneLedger:
             self._refusals.append(str(error))
             return None
         except (UnavailableError, CorruptionError) as error:
+            if isinstance(error, (ReadError, DigestMismatchError)) and error.entry_id is not None:
+                self._repair.unreadable(self._ledger_id)[fragment.first] = EntryId(error.entry_id)
             self._outcome.left.append(str(error))
             return Copied()
         if copied.skipped:

@@ -138,6 +138,7 @@ class LockedRepair:
     def forget(self, ledger_id: LedgerId) -> None:
         """The ledger is not marked any more."""
         self._attempts.pop(ledger_id, None)
+        self._repair.forget(ledger_id)
 
     async def drain(self, ledger_id: LedgerId, scope: Scope) -> LedgerOutcome | None:
         """Replace the drained bookies in a ledger, marked or not. None: another worker has it.

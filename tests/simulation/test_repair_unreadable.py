@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
-from dlog.testing import SimulatedCluster, simulate
+from dlog.testing import ClusterConfig, SimulatedCluster, simulate
 from dlog.testing.bookies import SimulatedBookie
+from dlog.testing.checks.copies import audit
 from ledger.client import LedgerClient
 from ledger.config import Visibility
-from ledger.model import QuorumSizes
+from ledger.model import LedgerId, QuorumSizes
 from ledger.repair.ledger_repair import LedgerRepair, Scope
 from ledger.writing.write_handle import WriteHandle
-from tests.helpers.simulation.lost_bookies import unregistered
+from tests.helpers.simulation.lost_bookies import THREE_OF_THREE, unregistered
 
 
 async def come_back(bookie: SimulatedBookie, handle: WriteHandle) -> None:
@@ -27,6 +28,17 @@ async def come_back(bookie: SimulatedBookie, handle: WriteHandle) -> None:
 async def lose(bookie: SimulatedBookie, ledgers: LedgerClient) -> None:
     bookie.lose(host_too=True)
     await unregistered(ledgers, bookie.bookie_id)
+
+
+def holders(cluster: SimulatedCluster, ledger_id: LedgerId) -> list[int]:
+    """Numbers of the spare bookies that have something of the ledger."""
+    found = []
+    for number in range(3, 8):
+        server = cluster.bookies[number].server
+        assert server is not None and server.storage is not None
+        if server.storage.ledger(ledger_id) is not None:
+            found.append(number)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -71,3 +83,46 @@ def test_an_entry_that_no_bookie_can_give_keeps_a_member_from_none_of_the_others
                 await reader.read(entry_id, entry_id)
 
     simulate(main)
+
+
+def test_a_copy_that_cannot_be_completed_is_not_made_again_and_again() -> None:
+    """Each attempt would choose another bookie, and what it copies stays there until the ledger is deleted."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client:
+            ledgers, (first, second, third, *spares) = client.ledgers, cluster.bookies
+            for each in spares:
+                each.kill()
+                await unregistered(ledgers, each.bookie_id)
+            handle = await ledgers.create(THREE_OF_THREE, visibility=Visibility.FAST)
+            for number in range(40):
+                await handle.add(b"%d" % number)
+            await asyncio.sleep(5)
+            first.kill()
+            for number in range(20):
+                await handle.add(b"missed %d" % number)
+            await come_back(first, handle)
+            await handle.add(b"last")
+            await asyncio.sleep(5)
+            await handle.close()
+            for each in spares:
+                each.start()
+                await each.wait_until_serving()
+            for each in (second, third):
+                each.kill()
+                await unregistered(ledgers, each.bookie_id)
+            repair = LedgerRepair(ledgers)
+            for _ in range(10):
+                outcome = await repair.repair(handle.ledger_id)
+                assert not outcome.complete and not outcome.repaired
+                assert "entry 40 " in outcome.left[0]
+            assert len(holders(cluster, handle.ledger_id)) == 1
+            second.start()
+            await second.wait_until_serving()
+            await asyncio.sleep(1.0)  # until the client knows it
+            suspects = Scope(suspects=frozenset({first.bookie_id}))
+            assert (await repair.repair(handle.ledger_id, suspects)).complete
+            assert await audit(ledgers, [handle.ledger_id], repaired=True) == []
+            await repair.close()
+
+    simulate(main, config=ClusterConfig(bookies=8))

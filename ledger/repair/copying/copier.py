@@ -77,6 +77,19 @@ class Copier:
         if not await responds(connection, ledger_id, self._client_config):
             raise copy_failed(ledger_id, bookie_id, "it does not respond")
 
+    async def require_readable(
+        self,
+        ledger_id: LedgerId,
+        metadata: LedgerMetadata,
+        fragment: ClosedFragment,
+        entry_id: int,
+        bookies: BookieSet,
+    ) -> None:
+        """ReadError, DigestMismatchError: a copy to a bookie that is no member would end at this entry; as `copy`."""
+        source = Source(self._pool, bookies, ledger_id, metadata, fragment, self._client_config, ())
+        async with aclosing(source.read([entry_id])) as parts:
+            await anext(parts)
+
     async def copy(
         self,
         ledger_id: LedgerId,

@@ -8,6 +8,7 @@ lost bookie itself (docs/pitfalls.md#repair-of-an-open-fragment).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -70,6 +71,12 @@ class ClosedFragment:
         count = inner * percentage // 100
         sample = (1 + number * inner // count for number in range(count))
         return [held[number] for number in sorted({0, *sample, len(held) - 1})]
+
+
+def is_among(entry_id: int, entry_ids: Sequence[int]) -> bool:
+    """Whether it is one of these, which ascend; without a look at all of them."""
+    at = bisect_left(entry_ids, entry_id)
+    return at < len(entry_ids) and entry_ids[at] == entry_id
 
 
 def closed_fragments(metadata: LedgerMetadata) -> list[ClosedFragment]:
