@@ -73,7 +73,7 @@ def ledger_rows(config: StorageConfig, ledger_id: int, first: int, last: int) ->
     """One row for each entry of the ledger.
 
     Raises:
-        LedgerNotFoundError: the bookie has no such ledger.
+        LedgerNotFoundError: the bookie has no such ledger, or has deleted it.
         JournalDamagedError: after the rows, if the ledger may have more entries in a damaged part of the journal.
     """
     disk = SystemDisk()
@@ -271,8 +271,8 @@ def ledger_entries(
 ) -> Iterator[tuple[int, bytes]]:
     """Entries from `first` to `last`, ascending, read as they are asked for.
 
-    LedgerNotFoundError if the ledger was never here, StorageError for what cannot be read. JournalDamagedError, after
-    all that can be read, if entries may be missing.
+    LedgerNotFoundError if the ledger was never here, or is deleted; StorageError for what cannot be read.
+    JournalDamagedError, after all that can be read, if entries may be missing.
     """
     with _opened(disk, config) as opened:
         yield from opened.entries(ledger_id, first, last)
@@ -304,13 +304,19 @@ class _Opened:
 
     def entries(self, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         mine = [each for each in self.tail if _is_of(each, ledger_id)]
-        if self.index.state(ledger_id) is None and not mine:
+        state = self.index.state(ledger_id)
+        if state is None and not mine:
             if self.damage:
                 raise _incomplete(
                     self.damage, f"what can be read has no ledger {ledger_id}, the damaged part may"
                 )
             raise LedgerNotFoundError(
                 f"ledger {ledger_id} was never on this bookie: `bookie info --data DIR` lists those that are",
+                ledger_id=ledger_id,
+            )
+        if (state is not None and state.deleted) or any(each.type is RecordType.TOMBSTONE for each in mine):
+            raise LedgerNotFoundError(
+                f"ledger {ledger_id} is deleted on this bookie: a start serves none of its entries",
                 ledger_id=ledger_id,
             )
         in_tail = _in_tail(mine, ledger_id, first, last)

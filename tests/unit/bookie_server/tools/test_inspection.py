@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from bookie_server.disk.durable import until_durable
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.tools.cli import app
 from bookie_server.tools.inspection import FoundRecord, journal_records
@@ -85,6 +87,28 @@ def test_a_ledger_is_read_on_after_damage_and_the_command_fails(killed: Path) ->
         assert f"entries of ledger {ledger_id} may be missing here" in done.stderr
     unknown = run("read-ledger", "7", "--data", str(killed))
     assert unknown.exit_code == 1 and "was never" not in unknown.stderr
+
+
+@pytest.mark.parametrize("has_stored", [True, False], ids=["stored", "journaled"])
+@pytest.mark.parametrize("ending", ["killed", "stopped"])
+def test_a_deleted_ledger_is_not_read(tmp_path: Path, ending: str, has_stored: bool) -> None:
+    """Its entries may be in the index until a checkpoint, and in the journal."""
+
+    async def write() -> None:
+        storage = await open_storage(tmp_path / "stopped")
+        ledger = storage.create_ledger(1, KEY)
+        await add(storage, ledger, [0])
+        if has_stored:
+            await storage.checkpoint()
+        assert await until_durable(partial(storage.delete_ledger, 1)) is None
+        copy_as_after_kill(tmp_path / "stopped", tmp_path / "killed")
+        await storage.close()
+
+    asyncio.run(write())
+    write_cookies(tmp_path / ending)
+    done = run("read-ledger", "1", "--data", str(tmp_path / ending))
+    assert done.exit_code == 1 and not done.stdout
+    assert "ledger 1 is deleted" in done.stderr
 
 
 def test_ledgers_after_damage_are_listed_and_the_command_fails(killed: Path) -> None:
