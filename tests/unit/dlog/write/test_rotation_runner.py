@@ -127,6 +127,31 @@ async def test_no_ack_of_the_successor_before_its_predecessor_is_sealed() -> Non
         assert (await future).ledger_id == successor == await rotated
 
 
+async def test_a_record_that_is_read_before_the_seal_releases_no_ack_of_the_successor() -> None:
+    """Another client trims the log while its owner seals P; reading that record confirms the epoch, and no more.
+
+    Source: docs/log-semantics.md#rule-15, #rule-25.
+    """
+    async with scripted_log() as log, log.client() as client, log.client() as other:
+        writer = await client.open_writer("orders", create=True)
+        one = await writer.append(b"one")
+        sealing = store_of(client).held["write_ledger"] = asyncio.Event()
+        rotated = asyncio.ensure_future(writer.rotate())
+        await until(lambda: writer.position is not None and writer.position.ledger_id > one.ledger_id)
+        [future] = await entries(writer, b"two")
+        active_ledger = writer._queue.active_ledger
+        assert active_ledger is not None
+        await until(lambda: active_ledger.handle.done_through == 0)
+        store_of(client).answered.clear()
+        await other.shrink("orders", one)
+        watch = writer._rotation._watch
+        await until(lambda: "read_record" in store_of(client).answered and not watch._reading)
+        assert not future.done()
+        sealing.set()
+        async with asyncio.timeout(GUARD_S):
+            assert (await future).ledger_id == await rotated > one.ledger_id
+
+
 async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledger_in_use() -> None:
     """The barrier comes down, and goes up again only when the store has answered (docs/log-semantics.md#rule-17)."""
     async with scripted_log() as log, log.client() as client:
