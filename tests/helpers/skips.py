@@ -43,6 +43,11 @@ ALLOWED = (
         "as above; the decision itself is tested in tests/unit/bookie_server",
     ),
     Allowed(
+        "tests/integration/bookie/storage/test_ledger_directories.py::",
+        NEEDS_MOUNT,
+        "as above; the choice of a directory is tested in tests/unit/bookie_server",
+    ),
+    Allowed(
         "tests/integration/ledger/test_full_disk.py::",
         NEEDS_MOUNT,
         "as above; what follows from the error is tested in tests/unit/ledger/metadata",
