@@ -44,6 +44,20 @@ async def test_newcomers_queue_after_the_waiting_and_the_just_woken() -> None:
     assert not room.tight
 
 
+async def test_a_newcomer_queues_after_a_woken_caller_that_has_not_run() -> None:
+    """Also if no other caller waits, and there is capacity for both."""
+    room, order = alone(10), list[str]()
+    await entrant(room, "first", 10, order)
+    woken = asyncio.create_task(entrant(room, "woken", 4, order))
+    await settled()
+    late = asyncio.create_task(entrant(room, "late", 1, order))  # it runs before the woken one
+    room.give_back(10)
+    await asyncio.gather(woken, late)
+    assert order == ["first", "woken", "late"]
+    room.give_back(5)
+    assert (room.used, room.tight) == (0, False)
+
+
 async def test_an_entry_larger_than_the_whole_room_enters_an_empty_one() -> None:
     room, order = alone(10), list[str]()
     await entrant(room, "huge", 50, order)

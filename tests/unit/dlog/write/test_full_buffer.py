@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 
 from dlog.client import LogClient
 from dlog.core.batching import BatchLimits
-from dlog.errors import MessageTooLargeError
+from dlog.errors import AppendAbortedError, MessageTooLargeError
 from dlog.write.writer import LogWriter
 from ledger.errors import ConfigurationError
-from tests.helpers.ledger.scripted_bookies import GUARD_S
-from tests.helpers.log.scripted_log import ScriptedLog, scripted_log
+from tests.helpers.ledger.scripted_bookies import GUARD_S, until
+from tests.helpers.log.scripted_log import ScriptedLog, payloads, scripted_log
 
 SMALL = 2_000
 """Bytes of the buffer: one entry, and no more."""
@@ -73,3 +73,32 @@ async def test_a_message_that_waits_is_as_it_was_passed() -> None:
             messages = [message async for message in reader]
         assert [message.payload for message in messages] == [b"first" * 100, b"second" * 200, b"third"]
         assert messages[-1].headers == ((b"name", b"value"),)
+
+
+@pytest.mark.parametrize("call", ["append", "append_many", "producer"])
+async def test_a_call_that_gets_space_in_the_turn_in_which_its_writer_ends_is_refused(call: str) -> None:
+    """What is given back wakes it; before it runs, a callback of the program aborts the writer."""
+    small = {"batching": BatchLimits(entry_bytes_max=SMALL, batch_bytes=SMALL), "buffer_bytes_max": SMALL}
+    async with scripted_log() as log, log.client(**small) as client:
+        writer = await client.open_writer("orders", create=True)
+        producer = await writer.producer("billing")
+        for bookie in log.bookies:
+            bookie.be_silent()
+        first, second = [await writer.submit_many([payload * 200]) for payload in (b"first", b"second")]
+        first.add_done_callback(lambda _: writer.abort())
+        assert writer.free_bytes <= 0
+        calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+            "append": lambda: writer.append(b"third"),
+            "append_many": lambda: writer.append_many([b"third"]),
+            "producer": lambda: producer.append(b"third", sequence=1),
+        }
+        waiting = asyncio.create_task(calls[call]())
+        await until(lambda: bool(writer._queue._budget._waiting))
+        for bookie in log.bookies:
+            bookie.speak()
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(AppendAbortedError):
+                await waiting
+            assert (await first)[0].entry_id == 0
+            await asyncio.wait([second])
+        assert (await payloads(client, "orders"))[1:] in ([], [b"second" * 200])
