@@ -87,6 +87,38 @@ async def test_an_answer_confirms_the_epoch_as_of_the_question() -> None:
         assert store.asked.count("read_record") == 2
 
 
+@pytest.mark.parametrize("change", ["takeover", "rotation"])
+async def test_a_change_of_its_own_confirms_the_epoch_as_of_the_request(change: str) -> None:
+    """The process sleeps while the answer to its compare-and-set is on its way (docs/log-semantics.md#rule-25)."""
+    async with scripted_log() as log, log.client(blind=True, deletion_grace_s=100.0) as client:
+        store, environment, reading = store_of(client), environment_of(client), asyncio.Event()
+
+        def fall_asleep(name: str) -> None:
+            if name == "write_record":
+                store.before_answer = lambda name: None
+                store.held["read_record"] = reading
+                environment.asleep_s += 51.0
+
+        if change == "takeover":
+            await client.create("orders")
+            store.before_answer = fall_asleep
+            writer = await client.open_writer("orders")
+        else:
+            writer = await settled_writer(client, "orders")
+            await writer.append(b"one")
+            store.before_answer = fall_asleep
+            await writer.rotate()
+        assert environment.asleep_s == 51.0
+        [future] = await entries(writer, b"two")
+        active_ledger = writer._queue.active_ledger
+        assert active_ledger is not None
+        await until(lambda: active_ledger.handle.done_through == 0)
+        assert not future.done()
+        reading.set()
+        async with asyncio.timeout(GUARD_S):
+            assert (await future).ledger_id == current(writer)
+
+
 def forget(bookie: ScriptedBookie, ledger_id: LedgerId) -> None:
     """As Apache's bookie after a restart: a ledger that was deleted may be written again."""
     bookie.fenced.discard(ledger_id)
