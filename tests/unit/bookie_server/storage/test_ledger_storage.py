@@ -19,6 +19,7 @@ from bookie_server.storage.entry_logs.entry_log import EntryLogReader
 from bookie_server.storage.entry_logs.format import Block
 from bookie_server.storage.index import Interval
 from bookie_server.storage.ledger_storage import LedgerStorage
+from dlog.testing.disk.timing import DiskTiming
 from tests.helpers.bookie.open_files import removed_and_open
 from tests.helpers.bookie.storage import (
     KEY,
@@ -35,6 +36,8 @@ from tests.helpers.bookie.storage import (
     set_lac,
 )
 from tests.helpers.metadata.drivers import eventually
+from tests.helpers.simulation.disk import new_disk
+from tests.helpers.simulation.disk import run as run_simulated
 
 pytestmark = pytest.mark.usefixtures("both_storages")
 
@@ -237,6 +240,23 @@ def test_a_repeated_entry_is_written_again_only_if_it_may_not_be_durable(tmp_pat
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_a_repetition_is_answered_after_what_it_repeats_is_durable() -> None:
+    """It is not written again, and waits for the record of the first all the same."""
+
+    async def main() -> list[str]:
+        storage, order = await open_storage(Path("/bookie"), new_disk(timing=DiskTiming())), list[str]()
+        state = storage.create_ledger(5, KEY)
+        await add(storage, state, [0])
+        await storage.checkpoint()
+        for name in ("first", "again"):
+            add_run(storage, state, run_of(5, [1]), lambda _, name=name: order.append(name))  # type: ignore[misc]
+        await durable(storage.force)
+        await storage.close()
+        return order
+
+    assert run_simulated(main()) == ["first", "again"]
 
 
 @pytest.mark.parametrize("flushed", [False, True])
