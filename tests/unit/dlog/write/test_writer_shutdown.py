@@ -91,15 +91,16 @@ class Life:
             await asyncio.shield(writer.over)
 
     async def check(self) -> None:
-        """Acked is there at its id, rejected is not, indeterminate is there or nowhere.
+        """Acked is there at its id, rejected is not, indeterminate is there or nowhere; all in the order of the calls.
 
-        Source: docs/log-semantics.md#i4 to #i6.
+        Source: docs/log-semantics.md#i4 to #i6, #rule-6.
         """
         self.calm()
         async with self.tool.open_writer("orders", create=True):
             pass
         async with self.tool.reader("orders", until="latest") as reader:
             found = {message.payload: message.id async for message in reader}
+        assert list(found) == sorted(found, key=lambda payload: int(payload or b""))
         for number, future in enumerate(self.appends):
             there = found.pop(b"%d" % number, None)
             if future.cancelled():
