@@ -22,6 +22,7 @@ from dlog.read.resolution import Resolution
 from dlog.write import append_deadline
 from ledger.config import LedgerClientConfig
 from ledger.wire.status import Status
+from ledger.writing.write_handle import WriteHandle
 from tests.helpers.ledger.scripted_bookies import GUARD_S, until
 from tests.helpers.log.scripted_log import messages_before, payloads, scripted_log, store_of
 from tests.helpers.log.scripted_writer import added, current, entries, fence, settled_writer
@@ -76,6 +77,35 @@ async def test_a_fenced_writer_gives_a_candidate_time_however_often_it_has_to_tr
         async with asyncio.timeout(GUARD_S):
             await future
         assert loop.time() - began >= 0.75
+
+
+async def test_held_appends_wait_if_the_next_ledger_has_failed_before_it_is_listed() -> None:
+    """It is recovered and replaced as any other, and nothing is rejected (docs/log-semantics.md#rule-19)."""
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer = await client.open_writer("orders", create=True)
+        await writer.append(b"one")
+        made: list[WriteHandle] = []
+        create = client.ledgers.create
+
+        async def noted(*args: Any, **options: Any) -> WriteHandle:
+            made.append(await create(*args, **options))
+            return made[-1]
+
+        client.ledgers.create = noted  # type: ignore[method-assign]
+        listing = store_of(client).held["write_record"] = asyncio.Event()
+        await fence(tool, current(writer))
+        futures = await entries(writer, b"two", b"three")
+        await until(lambda: bool(made))
+        for bookie in log.bookies:
+            bookie.go_away()
+        await until(lambda: made[0].failed is not None)
+        for bookie in log.bookies:
+            await bookie.listen()
+        listing.set()
+        async with asyncio.timeout(GUARD_S):
+            ids = await asyncio.gather(*futures)
+        assert [one.ledger_id for one in ids] == [current(writer)] * 2 != [made[0].ledger_id] * 2
+        assert await payloads(client, "orders") == [b"one", b"two", b"three"]
 
 
 async def test_what_is_cancelled_before_a_ledger_took_it_is_absent() -> None:
