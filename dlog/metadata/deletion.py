@@ -51,7 +51,8 @@ class Deletion:
             ContendedError: the record kept changing; what was deleted stays deleted.
             HistoryPageError: a page that lists ledgers, too, is lost, or a later release has written it.
         """
-        rounds = Rounds(self._environment, f"the record of log {ref}")
+        what = f"the record of log {ref}"
+        rounds = Rounds(self._environment, what)
         while True:
             try:
                 read = await self._logs.read(ref)
@@ -71,6 +72,8 @@ class Deletion:
             if not isinstance(answer, Applied):
                 await rounds.again()
                 continue
+            # A long history takes thousands of changes, and some of them meet those of other clients.
+            rounds = Rounds(self._environment, what)
             if lost is not None and changed.deleted_below > lost.last:
                 _log.warning(
                     "log %s: page %s with ledgers %d to %d is missing or damaged, and none of them is listed any more: "

@@ -9,12 +9,14 @@ import asyncio
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from dlog.cli.garbage import Collection
 from dlog.client import LogClient
 from dlog.core import metadata_keys
+from dlog.core.metadata_update import Applied, NotOurs
 from dlog.errors import HistoryPageError, LogNotFoundError, TrimmedError
 from dlog.inspection.explain import explain
 from dlog.inspection.history import history
@@ -24,10 +26,12 @@ from dlog.inspection.verify import verify
 from dlog.ledger_list.listing import SHORT_SIZES
 from dlog.metadata import deletion, orphan_sweep
 from dlog.metadata import store as store_module
+from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, MessageId, Retention
 from dlog.read.resolution import Resolution
 from dlog.read.time_seek import first_at_or_after
 from dlog.testing import SimulatedCluster, simulate
+from ledger.metadata.rounds import ROUNDS_MAX
 
 COUNT = 40
 
@@ -204,6 +208,34 @@ def test_a_deletion_takes_everything_in_pages_with_it() -> None:
             assert len(await filled(client)) == COUNT
 
     simulate(main, seed=4)
+
+
+def test_a_long_deletion_may_meet_any_number_of_changes_by_other_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends early only if the record keeps changing and nothing more can be noted as deleted."""
+    monkeypatch.setattr(deletion, "_NOTED_AT_ONCE", 1)
+
+    async def main(cluster: SimulatedCluster) -> None:
+        async with await cluster.client() as client, await cluster.client() as other:
+            ids = await filled(client)
+            await client.shrink("orders", ids[-1])
+            change = client.logs.compare_and_set
+            met = 0
+
+            async def met_half_the_time(ref: LogRef, *args: Any, **options: Any) -> Applied | NotOurs:
+                nonlocal met
+                met += 1
+                if met % 2:
+                    await other.logs.touch(ref)
+                return await change(ref, *args, **options)
+
+            client.logs.compare_and_set = met_half_the_time  # type: ignore[method-assign]
+            await client.collect("orders")
+            assert met > 2 * ROUNDS_MAX
+            assert await deletable_ledgers(client, "orders") == 0
+
+    simulate(main, seed=17)
 
 
 def test_a_sweep_leaves_what_pages_list_alone() -> None:
