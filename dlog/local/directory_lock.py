@@ -2,7 +2,7 @@
 
 Invariant: the lock is free only when the process that took it and every bookie that it started have ended, because the
 bookies inherit it. So a cluster whose process was killed is not started a second time while its own bookies still
-drain.
+drain. Processes that the program forks do not inherit it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from ledger.digits import whole_number
 
 _RETRY_S = 0.1
 _PROCESS_ID_MAX = 2**31 - 1
+
+_open_files: set[IO[str]] = set()
+"""Of all locks of this process, held or waited for."""
 
 
 class _StillHeldError(StandaloneError):
@@ -39,6 +42,7 @@ class DirectoryLock:
             StandaloneError: the holder lives, or its bookies have not ended in time.
         """
         file = self._open()
+        _open_files.add(file)
         bookies_drain = AsyncRetrying(
             retry=retry_if_exception_type(_StillHeldError),
             wait=wait_fixed(_RETRY_S),
@@ -50,7 +54,7 @@ class DirectoryLock:
                 with attempt:
                     self._lock(file)
         except BaseException:
-            file.close()
+            _close(file)
             raise
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -60,7 +64,7 @@ class DirectoryLock:
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
         if self._file is not None:
-            self._file.close()
+            _close(self._file)
             self._file = None
 
     @property
@@ -93,6 +97,21 @@ class DirectoryLock:
             directory=self._directory,
             process_id=holder,
         )
+
+
+def _close(file: IO[str]) -> None:
+    _open_files.discard(file)
+    file.close()
+
+
+def _forget_in_child() -> None:
+    """A worker of multiprocessing may live for longer than the cluster, and would hold the lock for as long."""
+    for file in _open_files:
+        file.close()
+    _open_files.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _holder(file: IO[str]) -> int:

@@ -198,6 +198,26 @@ def test_one_cluster_a_directory(tmp_path: Path) -> None:
         cluster.kill(0)
 
 
+def test_a_process_that_the_program_has_forked_does_not_keep_the_directory(tmp_path: Path) -> None:
+    """A worker of multiprocessing, for example, which lives on when the cluster has stopped."""
+    program = (
+        "import dlog, multiprocessing, sys, time\n"
+        "with dlog.standalone(sys.argv[1], bookies=1):\n"
+        "    worker = multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,), daemon=True)\n"
+        "    worker.start()\n"
+        "with dlog.standalone(sys.argv[1], bookies=1) as cluster:\n"
+        "    print(worker.is_alive(), len(cluster.bookies))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    assert done.stdout == "True 1\n", done.stderr
+
+
 def test_a_bookie_that_cannot_start_reports_why(tmp_path: Path) -> None:
     """The error carries the end of its log; the other bookies are stopped again; the directory is free."""
     data = tmp_path / "data"
