@@ -97,7 +97,9 @@ class RotationRunner:
         "_ref",
         "_rotated",
         "_tasks",
+        "_tidies_up",
         "_tidy",
+        "_tidy_again",
         "_waits",
         "_watch",
         "over",
@@ -125,6 +127,8 @@ class RotationRunner:
         self._ledgers = ledgers
         self._config = config
         self._tidy = tidy
+        self._tidies_up = False
+        self._tidy_again = False
         self._environment = ledgers.environment
         self._loop = asyncio.get_running_loop()
         self._machine = Rotation(takeover.record, takeover.version, takeover.active_ledger.ledger_id)
@@ -382,7 +386,7 @@ class RotationRunner:
             del self._active_ledgers[ledger_id]
         self._deliver(active_ledger, active_ledger.handle.done_through)
         self._fullness.follow(active_ledger.use)
-        self._tasks.later(_FIRST_APPEND_S, lambda: self._tasks.spawn(self._tidy_up()))
+        self._tasks.later(_FIRST_APPEND_S, self._start_tidying)
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
@@ -469,14 +473,24 @@ class RotationRunner:
         longest_s = min(_PROBE_S_MAX, self._config.hold_limit_s / 4)
         self._probe_s = max(self._config.store_probe_s, min(seconds, longest_s))
 
+    def _start_tidying(self) -> None:
+        """Once at a time: the deletion of a long history may take longer than many rotations."""
+        self._tidy_again = True
+        if not self._tidies_up:
+            self._tidies_up = True
+            self._tasks.spawn(self._tidy_up())
+
     async def _tidy_up(self) -> None:
         """On failure the next rotation, or the next owner, tries again."""
-        try:
-            await self._tidy(self._machine.record)
-        except (UnavailableError, OutcomeUnknownError, NotFoundError) as error:
-            _log.debug("log %s: nothing was trimmed or deleted: %s", self._ref, error)
-        except LogStoreError as error:
-            _log.warning("log %s: nothing was trimmed or deleted: %s", self._ref, error)
+        while self._tidy_again:
+            self._tidy_again = False
+            try:
+                await self._tidy(self._machine.record)
+            except (UnavailableError, OutcomeUnknownError, NotFoundError) as error:
+                _log.debug("log %s: nothing was trimmed or deleted: %s", self._ref, error)
+            except LogStoreError as error:
+                _log.warning("log %s: nothing was trimmed or deleted: %s", self._ref, error)
+        self._tidies_up = False
 
     async def _close_ledger(self, active_ledger: ActiveLedger) -> None:
         try:

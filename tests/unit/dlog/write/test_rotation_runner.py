@@ -17,7 +17,8 @@ from dlog.errors import (
     LogNotFoundError,
     TakeoverLostError,
 )
-from dlog.model import MessageId
+from dlog.metadata.log_ref import LogRef
+from dlog.model import LogMetadata, MessageId
 from dlog.read.resolution import Resolution
 from dlog.write import append_deadline
 from ledger.config import LedgerClientConfig
@@ -376,6 +377,33 @@ async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
 
 
 # ---- the end
+
+
+async def test_a_writer_tidies_up_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion of a long history outlasts rotations: it is not begun again beside itself after each of them."""
+    async with scripted_log() as log, log.client() as client:
+        begun: list[LogMetadata] = []
+        go_on = asyncio.Event()
+
+        async def tidy(_: LogRef, record: LogMetadata) -> None:
+            begun.append(record)
+            await go_on.wait()
+
+        monkeypatch.setattr(client._retention, "tidy", tidy)
+        writer = await client.open_writer("orders", create=True)
+        await until(lambda: len(begun) == 1)
+        for number in range(3):
+            await writer.append(b"%d" % number)
+            await writer.rotate()
+        await asyncio.sleep(0.05)
+        assert len(begun) == 1
+        go_on.set()
+        await until(lambda: len(begun) == 2)
+        assert begun[-1].ledger_ids[-1] == current(writer), "once for all rotations since"
+        await writer.append(b"3")
+        await writer.rotate()
+        await until(lambda: len(begun) == 3)
+        await writer.close()
 
 
 async def test_a_writer_that_is_over_does_not_rotate() -> None:
