@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from dlog.config import LogConfig
@@ -46,6 +45,7 @@ from dlog.write.record_watch import RecordWatch
 from dlog.write.rotation_monitor import RotationMonitor
 from dlog.write.takeover_runner import TakeoverResult
 from dlog.write.task_scope import TaskScope
+from dlog.write.tidying import Tidy, Tidying
 from ledger.client import LedgerClient
 from ledger.errors import (
     ConfigurationError,
@@ -53,9 +53,6 @@ from ledger.errors import (
     LedgerNotFoundError,
     LogStoreError,
     MetadataUnavailableError,
-    NotFoundError,
-    OutcomeUnknownError,
-    UnavailableError,
 )
 from ledger.model import LedgerId, Versioned
 from ledger.writing.write_handle import WriteHandle
@@ -97,9 +94,7 @@ class RotationRunner:
         "_ref",
         "_rotated",
         "_tasks",
-        "_tidies_up",
-        "_tidy",
-        "_tidy_again",
+        "_tidying",
         "_waits",
         "_watch",
         "over",
@@ -115,10 +110,9 @@ class RotationRunner:
         logs: LogMetadataStore,
         ledgers: LedgerClient,
         config: LogConfig,
-        tidy: Callable[[LogMetadata], Awaitable[None]],
+        tidy: Tidy,
         clock: DeadlineClock,
     ) -> None:
-        """`tidy` trims and deletes what is no longer needed."""
         assert takeover.active_ledger is not None
         self._ref = ref
         self._queue = queue
@@ -126,9 +120,6 @@ class RotationRunner:
         self._logs = logs
         self._ledgers = ledgers
         self._config = config
-        self._tidy = tidy
-        self._tidies_up = False
-        self._tidy_again = False
         self._environment = ledgers.environment
         self._loop = asyncio.get_running_loop()
         self._machine = Rotation(takeover.record, takeover.version, takeover.active_ledger.ledger_id)
@@ -138,6 +129,7 @@ class RotationRunner:
         self._commands: deque[Command] = deque()
         self._carrying_out = False
         self._tasks = TaskScope(self._on_fault)
+        self._tidying = Tidying(ref, self._tasks, tidy)
         self._waits = HoldLimit(
             ref, config, self._tasks, self._machine, queue, self._active_ledgers, clock, give_up=self.give_up
         )
@@ -386,7 +378,7 @@ class RotationRunner:
             del self._active_ledgers[ledger_id]
         self._deliver(active_ledger, active_ledger.handle.done_through)
         self._fullness.follow(active_ledger.use)
-        self._tasks.later(_FIRST_APPEND_S, self._start_tidying)
+        self._tasks.later(_FIRST_APPEND_S, lambda: self._tidying.start(self._machine.record))
         waiting, self._rotated = self._rotated, []
         for future in waiting:
             if not future.done():
@@ -472,25 +464,6 @@ class RotationRunner:
     def _expect_answer_in(self, seconds: float) -> None:
         longest_s = min(_PROBE_S_MAX, self._config.hold_limit_s / 4)
         self._probe_s = max(self._config.store_probe_s, min(seconds, longest_s))
-
-    def _start_tidying(self) -> None:
-        """Once at a time: the deletion of a long history may take longer than many rotations."""
-        self._tidy_again = True
-        if not self._tidies_up:
-            self._tidies_up = True
-            self._tasks.spawn(self._tidy_up())
-
-    async def _tidy_up(self) -> None:
-        """On failure the next rotation, or the next owner, tries again."""
-        while self._tidy_again:
-            self._tidy_again = False
-            try:
-                await self._tidy(self._machine.record)
-            except (UnavailableError, OutcomeUnknownError, NotFoundError) as error:
-                _log.debug("log %s: nothing was trimmed or deleted: %s", self._ref, error)
-            except LogStoreError as error:
-                _log.warning("log %s: nothing was trimmed or deleted: %s", self._ref, error)
-        self._tidies_up = False
 
     async def _close_ledger(self, active_ledger: ActiveLedger) -> None:
         try:
