@@ -164,7 +164,7 @@ class AsyncStandalone:
         """Start `bookies[index]` after a kill; on return it serves.
 
         Raises:
-            ConfigurationError: there is no such bookie, or it is running.
+            ConfigurationError: there is no such bookie, or it is running or being started.
             StandaloneError: it did not start.
         """
         await self._find(index).start()
@@ -333,7 +333,7 @@ class Standalone(NotCopied):
         """Start `bookies[index]` after a kill; on return it serves.
 
         Raises:
-            ConfigurationError: there is no such bookie, it is running, or the cluster is not.
+            ConfigurationError: there is no such bookie, it is running or being started, or the cluster is not running.
             StandaloneError: it did not start.
         """
         self._running().run(self._cluster.restart, index)

@@ -80,6 +80,10 @@ class BookieSupervisor:
         self._reported_to = report
         self._address = ""
         self._process: asyncio.subprocess.Process | None = None
+        self._creating = asyncio.Lock()
+        """Held until `_process` is the process that is being created."""
+        self._starting = False
+        self._stopped = False
         self._watcher: asyncio.Task[None] | None = None
 
     @property
@@ -97,18 +101,23 @@ class BookieSupervisor:
         """Start the bookie, and restart it from then on whenever it dies, if asked to.
 
         Raises:
-            ConfigurationError: it is running.
-            StandaloneError: it did not start.
+            ConfigurationError: it is running, or being started.
+            StandaloneError: it did not start, or was stopped in the meantime.
         """
-        if self.facts.process_id is not None:
+        if self._starting or self.facts.process_id is not None:
             raise ConfigurationError(f"bookie {self.number} is already running: kill it first")
-        await self._end(signal.SIGTERM)
-        self.failed = None
-        await self._launch()
-        self._watcher = start_task(self._watch(), name=f"watch bookie {self.number}")
+        self._starting = True
+        try:
+            await self._end(signal.SIGTERM)
+            self.failed = None
+            await self._launch()
+            self._watcher = start_task(self._watch(), name=f"watch bookie {self.number}")
+        finally:
+            self._starting = False
 
     async def stop(self) -> None:
-        """Send SIGTERM and wait; send SIGKILL only if that does not end it in time."""
+        """Send SIGTERM and wait; send SIGKILL only if that does not end it in time. It is not started again."""
+        self._stopped = True
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
@@ -131,7 +140,8 @@ class BookieSupervisor:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
             self._watcher = None
-        process = self._process
+        async with self._creating:
+            process = self._process
         if process is None or process.returncode is not None:
             return
         send_signal(process, number)
@@ -203,15 +213,10 @@ class BookieSupervisor:
     async def _launch(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._turn_log()
-        with self._log_file.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env=_environment(),
-                pass_fds=self._inherited,
-            )
+        async with self._creating:
+            self._check_wanted()
+            await self._create()
+        assert self._process is not None
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 self._address = await self._ready(self._process)
@@ -225,6 +230,22 @@ class BookieSupervisor:
         except asyncio.CancelledError:
             send_signal(self._process, signal.SIGKILL)
             raise
+        self._check_wanted()
+
+    def _check_wanted(self) -> None:
+        if self._stopped:
+            raise StandaloneError(f"bookie {self.number} was stopped while it was being started")
+
+    async def _create(self) -> None:
+        with self._log_file.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+                pass_fds=self._inherited,
+            )
 
     def _command(self) -> list[str]:
         python = [sys.executable, "-P", "-m"]

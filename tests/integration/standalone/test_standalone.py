@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -40,6 +41,16 @@ def alive(process_id: int) -> bool:
     except ProcessLookupError:
         return False
     return _state(process_id) != "Z"
+
+
+def processes_with(path: Path) -> list[int]:
+    """The processes that have this path in an argument, other than this one."""
+    found = []
+    for arguments in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            if str(path).encode() in arguments.read_bytes():
+                found.append(int(arguments.parent.name))
+    return [one for one in found if one != os.getpid()]
 
 
 def test_what_is_in_the_directory_is_there_again(tmp_path: Path) -> None:
@@ -341,6 +352,24 @@ async def test_the_same_in_asyncio(tmp_path: Path) -> None:
                 message_id = await writer.append(b"payload")
             async with client.reader("orders", until="latest") as reader:
                 assert [message.id async for message in reader] == [message_id]
+
+
+async def test_a_bookie_that_is_restarted_twice_at_a_time_runs_once(tmp_path: Path) -> None:
+    async with dlog.aio.standalone(tmp_path / "data", bookies=1) as cluster:
+        await cluster.kill(0)
+        first, second = await asyncio.gather(cluster.restart(0), cluster.restart(0), return_exceptions=True)
+        assert first is None
+        assert isinstance(second, ConfigurationError) and "already running" in str(second)
+        assert processes_with(tmp_path) == [cluster.bookies[0].process_id]
+    assert processes_with(tmp_path) == []
+
+
+async def test_a_bookie_that_is_being_restarted_stops_with_its_cluster(tmp_path: Path) -> None:
+    async with dlog.aio.standalone(tmp_path / "data", bookies=1) as cluster:
+        await cluster.kill(0)
+        restarted, _ = await asyncio.gather(cluster.restart(0), cluster.stop(), return_exceptions=True)
+        assert isinstance(restarted, StandaloneError)
+        assert processes_with(tmp_path) == []
 
 
 def test_a_bookie_that_keeps_dying_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
