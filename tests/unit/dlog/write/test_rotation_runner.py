@@ -16,6 +16,7 @@ from dlog.errors import (
     AppendIndeterminateError,
     LogNotFoundError,
     TakeoverLostError,
+    WriterDeposedError,
 )
 from dlog.metadata.log_ref import LogRef
 from dlog.model import LogMetadata, MessageId
@@ -59,6 +60,30 @@ async def test_a_recovered_ledger_decides_what_was_in_flight_and_the_rest_is_sen
         assert await payloads(client, "orders") == [b"%d" % number for number in range(10)]
         assert await messages_before(client, "orders") == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
         assert writer.epoch == 1
+
+
+async def test_what_recovery_has_found_is_acknowledged_where_it_is_without_an_answer_to_the_add() -> None:
+    """Entries 1 and 2 are stored, and their answers never come; sent again, they would be in the log twice.
+
+    Source: docs/log-semantics.md#rule-19.
+    """
+    async with scripted_log() as log, log.client() as client, log.client() as tool:
+        writer = await client.open_writer("orders", create=True)
+        ledger_id = current(writer)
+        for bookie in log.bookies:
+            bookie.late = lambda what: added(what) in (1, 2)
+        futures = await entries(writer, b"0", b"1", b"2")
+        await until(lambda: all((ledger_id, 2) in bookie.entries for bookie in log.bookies))
+        for bookie in log.bookies:
+            bookie.late = lambda what: False
+        assert await fence(tool, ledger_id) == 2
+        assert not futures[1].done() and not futures[2].done()
+        futures += await entries(writer, b"3", b"4")
+        async with asyncio.timeout(GUARD_S):
+            ids = await asyncio.gather(*futures)
+        assert ids[:3] == [MessageId(ledger_id, number, 0) for number in range(3)]
+        assert all(one.ledger_id == current(writer) > ledger_id for one in ids[3:])
+        assert await payloads(client, "orders") == [b"%d" % number for number in range(5)]
 
 
 async def test_a_fenced_writer_gives_a_candidate_time_however_often_it_has_to_try(
@@ -181,6 +206,22 @@ async def test_a_record_that_is_read_before_the_seal_releases_no_ack_of_the_succ
         sealing.set()
         async with asyncio.timeout(GUARD_S):
             assert (await future).ledger_id == await rotated > one.ledger_id
+
+
+async def test_a_rotation_never_overwrites_a_takeover_that_its_writer_has_not_heard_of() -> None:
+    """Its compare-and-set is at the version that it knows (docs/log-semantics.md#rule-1, #rule-9)."""
+    async with scripted_log() as log, log.client(blind=True) as sleeper, log.client() as client:
+        old = await settled_writer(sleeper, "orders")
+        await old.append(b"one")
+        new = await client.open_writer("orders")
+        record = (await client.describe("orders")).record
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(WriterDeposedError):
+                await old.rotate()
+        assert (await client.describe("orders")).record == record
+        assert (record.epoch, record.owner) == (2, new.owner)
+        await new.append(b"two")
+        assert await payloads(client, "orders") == [b"one", b"two"]
 
 
 async def test_while_the_store_is_away_a_rotation_that_began_leaves_the_old_ledger_in_use() -> None:
