@@ -180,6 +180,28 @@ def test_a_fence_is_answered_after_all_adds_of_the_block_before_it() -> None:
     assert order == [Status.EOK, "fenced"]
 
 
+def test_a_fence_that_the_journal_may_lack_is_not_confirmed() -> None:
+    disk, answers = new_disk(), list[object]()
+
+    async def main() -> None:
+        storage = await open_storage(HOME, disk)
+        service = new_service(storage)
+        await outcomes_of(service, [run_for(1, 0)])
+        disk.faults.arm("sync_error", "journal")
+        answered = asyncio.Event()
+
+        def fenced(answer: object) -> None:
+            answers.append(answer)
+            answered.set()
+
+        fence(service, 1, KEY, fenced)
+        await answered.wait()
+        await storage.close()
+
+    run(main())
+    assert answers == [Status.EIO]
+
+
 def test_on_a_full_disk_no_run_of_the_block_succeeds() -> None:
     disk = new_disk()
 
