@@ -142,6 +142,20 @@ async def test_without_an_ack_quorum_recovery_fails_and_can_be_repeated() -> Non
         assert await recover(cluster, handle) == (4, 1)
 
 
+async def test_an_entry_without_a_payload_needs_its_ack_quorum_too() -> None:
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        for bookie in cluster.bookies:
+            bookie.mute = lambda what: what == "write_lac"
+        handle.submit(b"")
+        await until(lambda: all(bookie.entries for bookie in cluster.bookies))
+        for bookie in cluster.ensemble(handle)[:2]:
+            bookie.refuse_adds = Status.EIO
+        with pytest.raises(LedgerRecoveryError, match="no ack quorum of 2 bookies"):
+            await recover(cluster, handle)
+        assert (await cluster.store.read_ledger(handle.ledger_id)).value.state is LedgerState.IN_RECOVERY
+
+
 async def test_an_entry_on_one_bookie_is_kept_while_another_that_might_hold_it_is_silent() -> None:
     """b0 has entry 0, b1 denies it, b2 says nothing: it may be acknowledged, so it is kept."""
     async with scripted_cluster(read_timeout_s=0.3, add_timeout_s=0.3) as cluster:
