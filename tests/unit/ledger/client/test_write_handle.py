@@ -496,6 +496,50 @@ async def test_lost_registrations_cost_no_more_members_than_there_are_spares() -
         assert handle.failed_members == 0
 
 
+async def test_a_late_answer_of_a_replaced_member_is_no_copy_of_its_successor() -> None:
+    """b0 owes its answer to entry 0 when it refuses entry 1; it is replaced, and its connection stays for others."""
+    async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
+        quorum = QuorumSizes(ensemble=3, write=3, ack=3)
+        handle = await cluster.client.create(quorum, visibility=Visibility.FAST)
+        beside = await cluster.client.create(
+            QuorumSizes(ensemble=4, write=4, ack=3), visibility=Visibility.FAST
+        )
+        old = cluster.ensemble(handle)[0]
+        [spare] = cluster.spares(handle)
+        old.late = lambda what: what == "add 0"
+        spare.mute = lambda what: what.startswith("add")
+        handle.submit(b"zero")
+        await until(lambda: "add 0" in old.log)
+        old.refuse_adds = Status.EIO
+        handle.submit(b"one")
+        await until(lambda: cluster.ensemble(handle)[0] is spare)
+        old.refuse_adds = None
+        old.speak()
+        async with asyncio.timeout(GUARD_S):
+            await beside.add(b"its answer comes after the late one")
+        assert handle.lac == -1, "its successor has no copy"
+        spare.speak()
+        async with asyncio.timeout(GUARD_S):
+            await handle.drain()
+        assert await cluster.recorded_copies(handle.ledger_id, 0) == 3
+
+
+async def test_one_fenced_member_ends_the_handle_although_there_is_a_spare() -> None:
+    """Another bookie in its place would take the adds, and the recovery that has fenced it would not know."""
+    async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await handle.add(b"zero")
+        before = cluster.ensemble(handle)
+        before[0].fenced.add(handle.ledger_id)
+        for bookie in before[1:]:
+            bookie.mute = lambda what: what.startswith("add")
+        async with asyncio.timeout(GUARD_S):
+            with pytest.raises(LedgerFencedError):
+                await handle.add(b"one")
+        metadata = (await cluster.store.read_ledger(handle.ledger_id)).value
+        assert metadata.last_fragment.ensemble == tuple(bookie.bookie_id for bookie in before)
+
+
 async def test_a_late_answer_at_another_position_is_no_copy_of_its_write_set() -> None:
     """E3 Qw2 Qa2. b0 owes its answer to entry 0 (b0 b1) when it refuses entry 2; it is replaced, and takes the place
     of b2, on the same connection. The answer that comes then must not confirm entry 0: only b1 has it.
