@@ -99,6 +99,7 @@ class ScriptedBookie:
         self.refuse_adds: Status | None = None
         self.refuse_reads: Status | None = None
         self.refuse_forces: Status | None = None
+        self.refuse_lacs: Status | None = None
         self.last_entry_damaged = False
         """Reads of the last entry are errors, as on an Apache bookie whose entry log is damaged: READ_LAC answers EIO
         beside an explicit LAC, and ENOENTRY if there is none."""
@@ -275,8 +276,9 @@ class ScriptedBookie:
         body: V3ResponseBody
         match request.body:
             case WriteLacRequest(ledger_id=ledger_id):
-                self.packets[ledger_id] = request.body.packet
-                body = WriteLacResponse(status=Status.EOK, ledger_id=ledger_id)
+                if self.refuse_lacs is None:
+                    self.packets[ledger_id] = request.body.packet
+                body = WriteLacResponse(status=self.refuse_lacs or Status.EOK, ledger_id=ledger_id)
             case ForceLedgerRequest(ledger_id=ledger_id):
                 body = ForceLedgerResponse(status=self.refuse_forces or Status.EOK, ledger_id=ledger_id)
             case ReadLacRequest(ledger_id=ledger_id):

@@ -496,6 +496,21 @@ async def test_lost_registrations_cost_no_more_members_than_there_are_spares() -
         assert handle.failed_members == 0
 
 
+async def test_a_bookie_that_refuses_an_explicit_lac_has_not_stored_it() -> None:
+    """Nor when it is asked again. The add waits: readers that ask this bookie do not see the entry."""
+    async with scripted_cluster(replace_backoff_s=0.02, quorum_timeout_s=NEVER_S) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=3, write=3, ack=3))
+        refusing = cluster.ensemble(handle)[0]
+        refusing.refuse_lacs = Status.EREADONLY
+        adding = asyncio.create_task(handle.add(b"zero"))
+        await until(lambda: refusing.log.count("write_lac") >= 2)
+        assert not adding.done()
+        refusing.refuse_lacs = None
+        async with asyncio.timeout(GUARD_S):
+            await adding
+        assert all(handle.ledger_id in bookie.packets for bookie in cluster.bookies)
+
+
 async def test_a_late_answer_of_a_replaced_member_is_no_copy_of_its_successor() -> None:
     """b0 owes its answer to entry 0 when it refuses entry 1; it is replaced, and its connection stays for others."""
     async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
