@@ -170,6 +170,22 @@ async def test_an_entry_on_one_bookie_is_kept_while_another_that_might_hold_it_i
         assert await cluster.recorded_copies(handle.ledger_id, 0) >= 2
 
 
+async def test_neither_a_bookie_that_hangs_nor_one_that_cannot_be_reached_denies_an_entry() -> None:
+    """Two of three have entry 0, of which one hangs after the fence and one is away; the third one denies it."""
+    async with scripted_cluster(read_timeout_s=0.3) as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 1)
+        denier, hanging, away = cluster.ensemble(handle)
+        del denier.entries[handle.ledger_id, 0]
+        hanging.mute = lambda what: what == "fence 0"
+        away.go_away()
+        with pytest.raises(LedgerRecoveryError, match="entry 0 is neither found nor proved absent"):
+            await recover(cluster, handle)
+        assert (await cluster.store.read_ledger(handle.ledger_id)).value.state is LedgerState.IN_RECOVERY
+        hanging.speak()
+        assert (await recover(cluster, handle))[0] == 0
+
+
 async def test_a_damaged_copy_is_no_denial() -> None:
     """The only other holder of the entry is damaged, and one denies: undecided, so the ledger stays open."""
     async with scripted_cluster() as cluster:
