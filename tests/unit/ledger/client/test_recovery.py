@@ -51,6 +51,34 @@ async def recover(cluster: Cluster, handle: WriteHandle) -> tuple[int, int]:
     return recovered.last_readable, len(recovered.metadata.fragments)
 
 
+async def test_every_read_of_a_recovery_fences() -> None:
+    """A bookie that missed the first one must not take an add of the old writer after it has denied the entry."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 3)
+        late = cluster.ensemble(handle)[0]
+        late.mute = lambda what: what == "fence -1"
+        for bookie in cluster.bookies:
+            bookie.log.clear()
+        assert await recover(cluster, handle) == (2, 1)
+        asked = {what for bookie in cluster.bookies for what in bookie.log}
+        assert asked >= {f"fence {entry_id}" for entry_id in range(-1, 4)}
+        assert not [what for what in asked if what.startswith(("read ", "batch "))]
+
+
+async def test_what_is_written_back_has_the_lac_that_recovery_began_with() -> None:
+    """A reader must not trust an entry that another recovery may still cut off, whatever is on its quorum by now."""
+    async with scripted_cluster() as cluster:
+        handle = await cluster.client.create(QuorumSizes())
+        await unconfirmed_tail(cluster, handle, 40)
+        lacking = cluster.ensemble(handle)[0]
+        lacking.entries.clear()
+        assert await recover(cluster, handle) == (39, 1)
+        await until(lambda: len(lacking.entries) == 40)
+        lacs = {int.from_bytes(entry[16:24], "big", signed=True) for entry in lacking.entries.values()}
+        assert lacs == {-1}
+
+
 async def test_a_bookie_that_hangs_after_the_fence_does_not_slow_every_entry_down() -> None:
     """100 entries to read back, one replica silent from the first of them on: one speculation, not one per entry."""
     async with scripted_cluster(read_timeout_s=NEVER_S, speculative_read_s=0.5) as cluster:
@@ -74,6 +102,26 @@ async def test_a_member_that_refuses_write_backs_is_replaced_in_the_closing_chan
         assert bad.bookie_id not in metadata.last_fragment.ensemble
         for entry_id in range(5):
             assert await cluster.recorded_copies(handle.ledger_id, entry_id) == 3
+
+
+async def test_metadata_names_no_new_member_before_the_ledger_is_closed() -> None:
+    """Another recovery would take its denials for those of a bookie that may have acknowledged entries."""
+    async with scripted_cluster(4, add_timeout_s=NEVER_S) as cluster:
+        handle = await cluster.client.create(QuorumSizes(ensemble=3, write=3, ack=3))
+        await unconfirmed_tail(cluster, handle, 5)
+        before = (await cluster.store.read_ledger(handle.ledger_id)).value
+        cluster.ensemble(handle)[1].refuse_adds = Status.EIO
+        [spare] = cluster.spares(handle)
+        spare.mute = lambda what: what.startswith("add ")
+        recovering = asyncio.create_task(recover(cluster, handle))
+        await until(lambda: len(spare._unheard) == 5)
+        found = (await cluster.store.read_ledger(handle.ledger_id)).value
+        assert (found.state, found.fragments) == (LedgerState.IN_RECOVERY, before.fragments)
+        spare.speak()
+        async with asyncio.timeout(GUARD_S):
+            assert (await recovering)[0] == 4
+        found = (await cluster.store.read_ledger(handle.ledger_id)).value
+        assert found.closed and spare.bookie_id in found.last_fragment.ensemble
 
 
 async def test_a_lost_member_is_replaced_immediately() -> None:
