@@ -180,6 +180,28 @@ def test_a_fence_is_answered_after_all_adds_of_the_block_before_it() -> None:
     assert order == [Status.EOK, "fenced"]
 
 
+def test_the_fence_of_an_unknown_ledger_refuses_its_first_add_and_survives_a_power_cut() -> None:
+    disk = new_disk()
+
+    async def main() -> None:
+        service = new_service(await open_storage(HOME, disk))
+        answered = asyncio.Event()
+        fence(service, 1, KEY, lambda _: answered.set())
+        await answered.wait()
+        assert [each[1] for each in await outcomes_of(service, [run_for(1, 0)])] == [Status.EFENCED]
+        disk.power_cut()
+
+    async def restarted() -> None:
+        storage = await open_storage(HOME, disk)
+        runs = [run_for(1, 0), run_for(1, 0, recovery=True)]
+        outcomes = await outcomes_of(new_service(storage), runs)
+        assert [each[1] for each in outcomes] == [Status.EFENCED, Status.EOK]
+        await storage.close()
+
+    run(main())
+    run(restarted())
+
+
 def test_a_fence_that_the_journal_may_lack_is_not_confirmed() -> None:
     disk, answers = new_disk(), list[object]()
 
