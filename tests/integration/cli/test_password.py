@@ -17,7 +17,7 @@ from tests.helpers.processes.command import Command
 pytestmark = pytest.mark.integration
 
 PASSWORD = b"secret \xff"
-"""Any bytes, also a space at the end of a file."""
+"""Not only text."""
 WHAT_NEEDS_IT = (
     "read",
     "read --from 1h",

@@ -136,7 +136,7 @@ def test_the_error_of_an_unknown_option_does_not_guess_what_reads(other: dict[st
 def test_an_option_of_batches_next_to_one_of_streams_is_refused_whatever_reads(
     of_batch: str, of_stream: str
 ) -> None:
-    """A batch read with `failOnDataLoss`, as Kafka's source has it, must not be told that a stream has no end."""
+    """A batch read with `failOnDataLoss`, as Kafka's source has it, is not refused with 'a stream has no end'."""
     source = DlogDataSource({"metadata": "memory:x", "log": "orders", of_batch: "x", of_stream: "x"})
     with pytest.raises(SparkSourceError) as raised:
         source.schema()

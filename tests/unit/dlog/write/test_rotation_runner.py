@@ -421,7 +421,7 @@ async def test_a_log_that_is_being_deleted_resolves_nothing() -> None:
 
 
 async def test_a_writer_tidies_up_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deletion of a long history outlasts rotations: it is not begun again beside itself after each of them."""
+    """The deletion of a long history outlasts rotations: while it runs, no rotation begins another one."""
     async with scripted_log() as log, log.client() as client:
         begun: list[LogMetadata] = []
         go_on = asyncio.Event()

@@ -516,7 +516,7 @@ async def test_a_late_answer_of_a_replaced_member_is_no_copy_of_its_successor() 
     async with scripted_cluster(4, replace_backoff_s=0.02) as cluster:
         quorum = QuorumSizes(ensemble=3, write=3, ack=3)
         handle = await cluster.client.create(quorum, visibility=Visibility.FAST)
-        beside = await cluster.client.create(
+        other = await cluster.client.create(
             QuorumSizes(ensemble=4, write=4, ack=3), visibility=Visibility.FAST
         )
         old = cluster.ensemble(handle)[0]
@@ -531,7 +531,7 @@ async def test_a_late_answer_of_a_replaced_member_is_no_copy_of_its_successor() 
         old.refuse_adds = None
         old.speak()
         async with asyncio.timeout(GUARD_S):
-            await beside.add(b"its answer comes after the late one")
+            await other.add(b"its answer comes after the late one")
         assert handle.lac == -1, "its successor has no copy"
         spare.speak()
         async with asyncio.timeout(GUARD_S):
