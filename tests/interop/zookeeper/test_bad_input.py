@@ -163,7 +163,9 @@ def rewritten(**fields: object) -> Callable[[bytes], bytes]:
 
 def test_another_password(place: Place) -> None:
     with place.with_value(*changed_ledger(place, rewritten(password=b"another"))):
-        place.command.here("read", "orders").must_fail(2, f"ledger {place.ledger('orders')} needs it")
+        place.command.here("read", "orders").must_fail(
+            2, f"which ledger {place.ledger('orders')} needs", "DLOG_PASSWORD_FILE"
+        )
 
 
 @pytest.mark.parametrize("digest", [DigestType.CRC32, DigestType.HMAC])
