@@ -9,6 +9,7 @@ import pyarrow as pa
 from dlog.arrow.read_schema import read_schema
 from dlog.blocking.client import Client, connect
 from dlog.blocking.reader import Reader
+from dlog.config import LogConfig
 from dlog.core.tailing import OnMissing
 from dlog.model import DEFAULT_NAMESPACE
 from dlog.read.config import ReaderConfig
@@ -27,6 +28,7 @@ def scan(
     columns: Sequence[str] | None = None,
     batch_rows: int = 8192,
     namespace: str = DEFAULT_NAMESPACE,
+    password: bytes = b"",
     on_trimmed: OnMissing | str = OnMissing.FAIL,
     on_data_loss: OnMissing | str = OnMissing.FAIL,
     config: ReaderConfig | None = None,
@@ -36,13 +38,15 @@ def scan(
         dlog.arrow.scan(uri, "orders").read_pandas()
 
     Connects to the cluster at `uri`; None is the one that DLOG_METADATA names. On return the end of the range is fixed.
-    The range and the policies are those of `Client.reader`, `columns` and `batch_rows` those of `Reader.arrow_batches`.
+    The range and the policies are those of `Client.reader`, `columns` and `batch_rows` those of `Reader.arrow_batches`,
+    `password` is that of `LogConfig`.
     The client closes when everything is read, when reading raises, and when the result is dropped.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
         ConfigurationError: an argument is wrong, `until` is None, or a policy is `gap`.
         LogNotFoundError: no such log, or it is being deleted.
+        UnauthorizedError: `password` is not that of the log's ledgers; perhaps only while it is read.
         MetadataUnavailableError: there is no cluster at `uri`, or the metadata store cannot be reached.
         ReadError, DataLossError: the end of the log cannot be determined.
         While it is read: the errors of iterating over a reader.
@@ -57,7 +61,7 @@ def scan(
             "a scan has only rows, and policy 'gap' also returns gaps: iterate over "
             "dlog.connect(uri).reader(log, ...).batch_items()"
         )
-    client = connect(uri, namespace)
+    client = connect(uri, namespace, config=LogConfig(password=password))
     try:
         reader = client.reader(
             log,

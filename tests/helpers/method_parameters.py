@@ -76,6 +76,7 @@ MEANINGS = {
     "arrow.scan.namespace": "The namespace of the log.",
     "arrow.scan.on_data_loss": "What to do about messages that are lost ([policies](api.md#gaps)).",
     "arrow.scan.on_trimmed": "What to do about messages that were trimmed ([policies](api.md#gaps)).",
+    "arrow.scan.password": "That of the log's ledgers, as [`LogConfig.password`](#logconfig).",
     "arrow.scan.start": "Where the scan starts, inclusive; None: `earliest`.",
     "arrow.scan.until": "Where the scan ends, exclusive.",
     "arrow.scan.uri": "[Address](metadata.md) of the metadata store; None: that in DLOG_METADATA.",

@@ -15,7 +15,7 @@ import dlog
 from dlog.errors import LogNotFoundError, TrimmedError
 from dlog.local.embedded import Standalone
 from dlog.model import MessageId
-from ledger.errors import ConfigurationError
+from ledger.errors import ConfigurationError, UnauthorizedError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install '.[arrow]'")
 scan = pytest.importorskip("dlog.arrow").scan
@@ -162,6 +162,18 @@ def ends(count: int) -> bool:
     while clients() != count and time.monotonic() < give_up_at:
         time.sleep(0.01)
     return clients() == count
+
+
+def test_a_scan_has_a_password(cluster: Standalone, log: str) -> None:
+    with (
+        dlog.connect(cluster.uri, config=dlog.LogConfig(password=b"secret")) as client,
+        client.open_writer(log, create=True) as writer,
+    ):
+        writer.append(b"x")
+    assert scan(cluster.uri, log, password=b"secret").read_all()["value"].to_pylist() == [b"x"]
+    for wrong in ({}, {"password": b"another"}):
+        with pytest.raises(UnauthorizedError):
+            scan(cluster.uri, log, **wrong).read_all()
 
 
 @pytest.mark.usefixtures("filled")
