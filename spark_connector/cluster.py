@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dlog.core.metadata_keys import DEFAULT_ROOT
 from dlog.metadata.store import LogMetadataStore
+from dlog.password_file import password_in
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
-from ledger.errors import RequestTimeoutError
+from ledger.errors import ConfigurationError, RequestTimeoutError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
+from spark_connector.errors import BadOptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +26,22 @@ class Cluster:
     logs: LogMetadataStore
     """Of the logs below the root that the address names, as of `dlog.connect`."""
     environment: Environment
+    password: bytes = field(default=b"", repr=False)
+    """Of the logs."""
 
 
 @asynccontextmanager
-async def open_cluster(uri: str, read_timeout_ms: int | None = None) -> AsyncIterator[Cluster]:
+async def open_cluster(
+    uri: str, read_timeout_ms: int | None = None, password_file: str | None = None
+) -> AsyncIterator[Cluster]:
     """Store and ledger client of the cluster at `uri`. Starts nothing and changes nothing.
 
     Raises:
+        BadOptionError: the password file cannot be read, or holds no password.
         MetadataUnavailableError: the metadata store cannot be reached.
         RequestTimeoutError: it did not answer in time.
     """
+    password = given_password(password_file)
     environment = SystemEnvironment()
     async with AsyncExitStack() as stack:
         try:
@@ -49,4 +57,19 @@ async def open_cluster(uri: str, read_timeout_ms: int | None = None) -> AsyncIte
                 "raise readTimeoutMs"
             ) from error
         root = parse_uri(uri).option("root") or DEFAULT_ROOT
-        yield Cluster(store, ledgers, LogMetadataStore(store, environment, root=root), environment)
+        logs = LogMetadataStore(store, environment, root=root)
+        yield Cluster(store, ledgers, logs, environment, password)
+
+
+def given_password(path: str | None) -> bytes:
+    """What the file holds that the option `passwordFile` names, on this machine; empty without it.
+
+    Raises:
+        BadOptionError: it cannot be read, or holds no password.
+    """
+    if path is None:
+        return b""
+    try:
+        return password_in(path, "option 'passwordFile'")
+    except ConfigurationError as error:
+        raise BadOptionError(str(error), option="passwordFile") from error

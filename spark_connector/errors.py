@@ -101,10 +101,10 @@ def token_of(error: LogStoreError) -> str:
 
 def _sentence(error: LogStoreError) -> str:
     if isinstance(error, UnauthorizedError) and error.ledger_id is not None and error.bookie_id is None:
-        # Its own text is about a password that the caller gave, and no option gives one.
+        # Its own text is about an argument of a call; here an option gives the password, or should.
         return (
-            f"the log has a password, and no option can give it: ledger {error.ledger_id} needs it; use a program with "
-            "dlog.connect and LogConfig.password"
+            f"the query does not have the password of ledger {error.ledger_id}: set option 'passwordFile' to a file "
+            "with the log's password, or leave it out if the log has none"
         )
     return str(error)
 

@@ -5,34 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from ledger.errors import ConfigurationError, UnauthorizedError
+from dlog.password_file import password_in
+from ledger.errors import UnauthorizedError
 
 VARIABLE = "DLOG_PASSWORD_FILE"
-_BYTES_MAX = 4096
 
 
 def given_password() -> bytes:
-    """What the file has that the environment names, without one newline at its end; empty without the variable.
+    """What the file holds that the environment names; empty without the variable.
 
     Raises:
-        ConfigurationError: the file cannot be read, is empty, or too long for a password.
+        ConfigurationError: as `password_in`.
     """
     path = os.environ.get(VARIABLE)
-    if not path:
-        return b""
-    try:
-        with Path(path).open("rb") as file:
-            found = file.read(_BYTES_MAX + 1).removesuffix(b"\n")
-    except OSError as error:
-        raise ConfigurationError(f"{VARIABLE} names a file that cannot be read: {error}") from error
-    if not 0 < len(found) <= _BYTES_MAX:
-        raise ConfigurationError(
-            f"{VARIABLE} must name a file with the log's password, 1 to {_BYTES_MAX} bytes, and {path!r} has "
-            f"{'none' if not found else 'more'}"
-        )
-    return found
+    return password_in(path, VARIABLE) if path else b""
 
 
 @contextmanager

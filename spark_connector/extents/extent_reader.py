@@ -16,6 +16,7 @@ from dlog.arrow.entry_columns import EntryColumns, decode_columns
 from dlog.errors import EntryFormatError
 from dlog.format.entry import Envelope, decode_envelope
 from dlog.model import MessageId
+from dlog.read.tail import opener
 from ledger.client import LedgerClient
 from ledger.errors import EntryNotFoundError, LedgerNotFoundError
 from ledger.model import LedgerId
@@ -37,8 +38,8 @@ FETCH_BYTES = 2 * 1024 * 1024
 class ExtentReader:
     """Reads extents of one cluster's ledgers. A read with its retries takes `timeout_ms` at most."""
 
-    def __init__(self, ledgers: LedgerClient, timeout_ms: int) -> None:
-        self._ledgers = ledgers
+    def __init__(self, ledgers: LedgerClient, timeout_ms: int, password: bytes = b"") -> None:
+        self._open_ledger = opener(ledgers, password)
         self._timeout_ms = timeout_ms
 
     async def columns(self, extent: Extent) -> AsyncIterator[EntryColumns]:
@@ -161,7 +162,7 @@ class ExtentReader:
     @asynccontextmanager
     async def _opened(self, extent: Extent) -> AsyncIterator[ReadHandle]:
         try:
-            handle = await self._retrying(partial(self._ledgers.open, LedgerId(extent.ledger_id)), extent)
+            handle = await self._retrying(partial(self._open_ledger, LedgerId(extent.ledger_id)), extent)
             try:
                 handle.confirm(extent.last_entry)  # planning may have asked other bookies, which know more
                 _check_reach(handle, extent)

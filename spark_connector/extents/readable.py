@@ -11,6 +11,7 @@ from dlog.metadata.fresh_record import with_fresh_record
 from dlog.metadata.log_ref import LogRef
 from dlog.metadata.store import LogMetadataStore
 from dlog.model import EARLIEST_ID, ListedLedger, LogMetadata, LogState, MessageId
+from dlog.read.tail import OpenLedger, opener
 from ledger.client import LedgerClient
 from ledger.reading.read_handle import ReadHandle
 from spark_connector.extents.partitions import Extent
@@ -37,6 +38,7 @@ async def readable_extents(
     ledgers: LedgerClient,
     start: MessageId = EARLIEST_ID,
     confirmed: MessageId = EARLIEST_ID,
+    password: bytes = b"",
 ) -> Readable:
     """A fresh record, and the readable part of each of its ledgers from that of `start` on, up to the tail.
 
@@ -49,13 +51,13 @@ async def readable_extents(
 
     async def look(listed: LedgerList) -> Readable:
         _check_not_deleting(ref, listed.record)
-        return await _readable(ref.name.name, ledgers, listed, start.ledger_id, confirmed)
+        return await _readable(ref.name.name, opener(ledgers, password), listed, start.ledger_id, confirmed)
 
     return await with_fresh_record(logs, ref, ledgers.environment, look, "the end")
 
 
 async def tail_of(
-    logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient
+    logs: LogMetadataStore, ref: LogRef, ledgers: LedgerClient, password: bytes = b""
 ) -> tuple[LogMetadata, MessageId]:
     """A fresh record, and the id after the last message that can be read, or after those that were trimmed.
 
@@ -65,11 +67,13 @@ async def tail_of(
         DataLossError, LogNotFoundError: as of `readable_extents`.
     """
 
+    open_ledger = opener(ledgers, password)
+
     async def look(listed: LedgerList) -> tuple[LogMetadata, MessageId]:
         record = listed.record
         _check_not_deleting(ref, record)
         newest = await listed.newest_kept() if record.ledgers else 0
-        extents = (await _readable(ref.name.name, ledgers, listed, newest, EARLIEST_ID)).extents
+        extents = (await _readable(ref.name.name, open_ledger, listed, newest, EARLIEST_ID)).extents
         tail = extents[-1].end if extents else EARLIEST_ID
         return record, max(tail, record.trim_before)
 
@@ -86,7 +90,7 @@ def _check_not_deleting(ref: LogRef, record: LogMetadata) -> None:
 
 
 async def _readable(
-    log: str, ledgers: LedgerClient, ledger_list: LedgerList, first_id: int, confirmed: MessageId
+    log: str, open_ledger: OpenLedger, ledger_list: LedgerList, first_id: int, confirmed: MessageId
 ) -> Readable:
     """Ends at the first ledger that is not sealed. Since it was read here, its writer may have added to it, sealed it
     and continued in the next one; entries of the next one must not be returned without those.
@@ -94,7 +98,7 @@ async def _readable(
     extents: list[Extent] = []
     complete_below = 0
     async for listed in ledger_list.walk(first_id, _LEDGERS_TOGETHER):
-        extent, sealed = await _extent(log, ledgers, listed, confirmed)
+        extent, sealed = await _extent(log, open_ledger, listed, confirmed)
         if extent.entries:
             extents.append(extent)
         if not sealed:
@@ -104,13 +108,13 @@ async def _readable(
 
 
 async def _extent(
-    log: str, ledgers: LedgerClient, listed: ListedLedger, confirmed: MessageId
+    log: str, open_ledger: OpenLedger, listed: ListedLedger, confirmed: MessageId
 ) -> tuple[Extent, bool]:
     facts = listed.seal
     if facts is not None:
         counted = facts.message_count if facts.message_count >= 0 else None
         return _whole(log, listed, facts.last_entry, facts.byte_count, counted), True
-    handle = await ledgers.open(listed.ledger_id)
+    handle = await open_ledger(listed.ledger_id)
     try:
         if listed.ledger_id == confirmed.ledger_id:
             handle.confirm(confirmed.entry_id if confirmed.batch_index else confirmed.entry_id - 1)

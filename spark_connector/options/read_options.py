@@ -18,7 +18,13 @@ from spark_connector.options.bounds import (
     time_option,
 )
 from spark_connector.options.log_choice import LogChoice, log_choice
-from spark_connector.options.values import flag_option, name_option, number_option, required_option
+from spark_connector.options.values import (
+    file_option,
+    flag_option,
+    name_option,
+    number_option,
+    required_option,
+)
 
 NAMES = (
     "metadata",
@@ -38,6 +44,7 @@ NAMES = (
     "maxRecordsPerPartition",
     "batchRows",
     "readTimeoutMs",
+    "passwordFile",
 )
 
 
@@ -65,6 +72,8 @@ class ReadOptions:
     """The fastest of the sizes measured, 1,024 to 65,536 rows."""
     read_timeout_ms: int = 60_000
     """How long a task waits for one read before the query fails."""
+    password_file: str | None = None
+    """Holds the password of the logs, on the driver and on every executor."""
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
@@ -105,6 +114,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         else None,
         batch_rows=number_option(given, "batchRows", 8192, 1, 1_000_000),
         read_timeout_ms=number_option(given, "readTimeoutMs", 60_000, 1, 24 * 3600 * 1000),
+        password_file=file_option(given, "passwordFile"),
     )
 
 

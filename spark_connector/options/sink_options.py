@@ -9,6 +9,7 @@ from dlog.core.publication import SinkBatch
 from ledger.errors import ConfigurationError
 from spark_connector.errors import BadOptionError
 from spark_connector.options.values import (
+    file_option,
     flag_option,
     log_option,
     name_option,
@@ -16,7 +17,16 @@ from spark_connector.options.values import (
     required_option,
 )
 
-SINK_NAMES = ("metadata", "namespace", "log", "path", "exactlyOnce", "writerId", "writeTimeoutMs")
+SINK_NAMES = (
+    "metadata",
+    "namespace",
+    "log",
+    "path",
+    "exactlyOnce",
+    "writerId",
+    "writeTimeoutMs",
+    "passwordFile",
+)
 BATCH_NAMES = ("batchId",)
 OF_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these options of a stream on to its sink."""
@@ -36,6 +46,8 @@ class SinkOptions:
     """Of a batch; a stream's are numbered by Spark."""
     write_timeout_ms: int = 60_000
     """How long one step may take: the takeover, what a task waits for bookies, the publication."""
+    password_file: str | None = None
+    """Holds the password of the log, on the driver and on every executor."""
     owner_name: str = "Spark sink"
     """Recorded with the log; the error of a writer that the sink deposes shows it."""
 
@@ -67,6 +79,7 @@ def parse_sink_options(options: Mapping[str, str], *, stream: bool) -> SinkOptio
         writer_id=given.get("writerid"),
         batch_id=number_option(given, "batchId", 0, 0, 2**63 - 1) if "batchid" in given else None,
         write_timeout_ms=number_option(given, "writeTimeoutMs", 60_000, 1, 24 * 3600 * 1000),
+        password_file=file_option(given, "passwordFile"),
         owner_name=_owner_name(given, stream),
     )
     _check_together(found, stream)

@@ -23,6 +23,14 @@ def required_option(given: Mapping[str, str], name: str, what: str) -> str:
     return value
 
 
+def file_option(given: Mapping[str, str], name: str) -> str | None:
+    """The path of a file; None if it is not set."""
+    text = given.get(name.lower())
+    if text is not None and (not text or "\0" in text):
+        raise BadOptionError(f"option {name!r} must be the path of a file, got {text!r}", option=name)
+    return text
+
+
 def log_option(given: Mapping[str, str], what: str = "the name of the log") -> str:
     if "log" in given and "path" in given and given["log"] != given["path"]:
         both = f"'log' ({given['log']!r}) and 'path' ({given['path']!r})"

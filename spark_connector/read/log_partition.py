@@ -34,7 +34,11 @@ def read_log_partition(
 
     if not isinstance(partition, LogPartition):
         return  # for an empty plan Spark runs one task without a partition
-    settings = TaskSettings(batch_rows=options.batch_rows, read_timeout_ms=options.read_timeout_ms)
+    settings = TaskSettings(
+        batch_rows=options.batch_rows,
+        read_timeout_ms=options.read_timeout_ms,
+        password_file=options.password_file,
+    )
     with spark_errors():
         yield from read_partition(partition.uri, partition.partition, _arrow_schema(schema), settings)
 

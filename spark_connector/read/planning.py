@@ -33,7 +33,7 @@ class Plan:
 
 async def plan_read(options: ReadOptions) -> Plan:
     """Resolve the bounds of a batch read in each of its logs, and split it."""
-    async with open_cluster(options.metadata, options.read_timeout_ms) as cluster:
+    async with open_cluster(options.metadata, options.read_timeout_ms, options.password_file) as cluster:
         refs = await found_logs(options, cluster)
         names = [ref.name.name for ref in refs]
         check_logs("startingId", options.starting, names)
@@ -49,7 +49,7 @@ async def plan_read(options: ReadOptions) -> Plan:
                 raise
 
         extents = [extent for of_log in await each(refs, part) for extent in of_log]
-        reader = ExtentReader(cluster.ledgers, options.read_timeout_ms)
+        reader = ExtentReader(cluster.ledgers, options.read_timeout_ms, cluster.password)
         return Plan(cluster.store.uri, await partitioned(extents, options, reader, count=True))
 
 
@@ -86,15 +86,19 @@ async def _range(ref: LogRef, options: ReadOptions, cluster: Cluster) -> list[Ex
     """What of a log is read."""
     name = ref.name.name
     starting, ending = bound_of(options.starting, name), bound_of(options.ending, name)
+
+    async def at_time(time_us: int) -> MessageId:
+        return await first_at_or_after(time_us, cluster.logs, ref, cluster.ledgers, cluster.password)
+
     if options.ending_time_us is not None:
-        ending = await first_at_or_after(options.ending_time_us, cluster.logs, ref, cluster.ledgers)
+        ending = await at_time(options.ending_time_us)
     if options.starting_time_us is not None:
         # The position of a time to come is the tail: what is appended after that is older than the time.
-        _, tail = await tail_of(cluster.logs, ref, cluster.ledgers)
+        _, tail = await tail_of(cluster.logs, ref, cluster.ledgers, cluster.password)
         ending = tail if ending == "latest" else min(ending, tail)
-        starting = await first_at_or_after(options.starting_time_us, cluster.logs, ref, cluster.ledgers)
+        starting = await at_time(options.starting_time_us)
     first = starting if isinstance(starting, MessageId) else EARLIEST_ID
-    readable = await readable_extents(cluster.logs, ref, cluster.ledgers, first)
+    readable = await readable_extents(cluster.logs, ref, cluster.ledgers, first, password=cluster.password)
     if options.starting_time_us is not None and isinstance(starting, MessageId):
         starting = max(starting, readable.record.trim_before)  # trimmed since the time was looked up
     return bounded(name, readable, starting, ending)

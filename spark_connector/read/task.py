@@ -22,6 +22,7 @@ class TaskSettings:
 
     batch_rows: int
     read_timeout_ms: int
+    password_file: str | None = None
 
 
 def read_partition(
@@ -47,8 +48,8 @@ async def _record_batches(
     uri: str, partition: Partition, schema: pa.Schema, settings: TaskSettings
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     columns = ArrowColumns(schema, partition.extents[0].log, settings.batch_rows)
-    async with open_cluster(uri, settings.read_timeout_ms) as cluster:
-        reader = ExtentReader(cluster.ledgers, settings.read_timeout_ms)
+    async with open_cluster(uri, settings.read_timeout_ms, settings.password_file) as cluster:
+        reader = ExtentReader(cluster.ledgers, settings.read_timeout_ms, cluster.password)
         for extent in partition.extents:
             columns.log = extent.log
             entries = messages = 0

@@ -19,6 +19,7 @@ from dlog.sink.epoch import SinkEpoch
 from dlog.sink.opening import is_published, open_epoch
 from dlog.sink.publishing import discard, publish, tidy
 from ledger.errors import MetadataOutcomeUnknownError, RequestTimeoutError
+from spark_connector.cluster import given_password
 from spark_connector.options.sink_options import SinkOptions
 from spark_connector.retrying import retrying
 from spark_connector.sink.replays import check_replay
@@ -28,11 +29,16 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def connected(options: SinkOptions, *, batching: BatchLimits | None = None) -> AsyncIterator[LogClient]:
-    """A client of the log's cluster with the timeouts of the options."""
+    """A client of the log's cluster with the timeouts and the password of the options.
+
+    Raises:
+        BadOptionError: the password file cannot be read, or holds no password.
+    """
     config = LogConfig(
         takeover_timeout_s=options.timeout_s,
         hold_limit_s=options.timeout_s,
         owner_name=options.owner_name,
+        password=given_password(options.password_file),
         batching=batching or BatchLimits(),
     )
     client = await connect(options.metadata, options.namespace, config=config)

@@ -9,6 +9,7 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -182,8 +183,11 @@ class _Staging:
 
     async def append(self, entries: list[EncodedEntry]) -> None:
         if self._writer is None:
-            cluster = await self._stack.enter_async_context(open_cluster(self._epoch.uri))
-            self._writer = StagingWriter(self._epoch, self._batch, cluster.ledgers, _CONFIG)
+            cluster = await self._stack.enter_async_context(
+                open_cluster(self._epoch.uri, password_file=self._options.password_file)
+            )
+            config = replace(_CONFIG, password=cluster.password)
+            self._writer = StagingWriter(self._epoch, self._batch, cluster.ledgers, config)
         for entry in entries:
             try:
                 await self._writer.append(entry.body, entry.count)

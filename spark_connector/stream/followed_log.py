@@ -81,8 +81,9 @@ class FollowedLog:
             return kept
 
         async def read(ref: LogRef) -> Found:
+            cluster = self._cluster
             readable = await readable_extents(
-                self._cluster.logs, ref, self._cluster.ledgers, start, confirmed or EARLIEST_ID
+                cluster.logs, ref, cluster.ledgers, start, confirmed or EARLIEST_ID, cluster.password
             )
             return Found(asyncio.get_running_loop().time(), start, ref, readable)
 
@@ -110,14 +111,17 @@ class FollowedLog:
         """Where the log ends now. Raises as `look` does."""
 
         async def read(ref: LogRef) -> Tail:
-            return Tail(ref, *await tail_of(self._cluster.logs, ref, self._cluster.ledgers))
+            cluster = self._cluster
+            return Tail(ref, *await tail_of(cluster.logs, ref, cluster.ledgers, cluster.password))
 
         return await self._read(read)
 
     async def at_time(self, time_us: int, ref: LogRef) -> MessageId:
         """The first message appended at or after the time."""
         cluster = self._cluster
-        return await self._retrying(lambda: first_at_or_after(time_us, cluster.logs, ref, cluster.ledgers))
+        return await self._retrying(
+            lambda: first_at_or_after(time_us, cluster.logs, ref, cluster.ledgers, cluster.password)
+        )
 
     def _kept(self, most_s: float) -> Found | None:
         """What was found last, if that is not longer ago."""

@@ -282,12 +282,13 @@ class StreamPlanner:
         if self._cluster is None:
             options = self._options.read
             self._cluster = await self._stack.enter_async_context(
-                open_cluster(options.metadata, options.read_timeout_ms)
+                open_cluster(options.metadata, options.read_timeout_ms, options.password_file)
             )
         return self._cluster
 
     async def _reader(self) -> ExtentReader:
-        return ExtentReader((await self._connected()).ledgers, self._options.read.read_timeout_ms)
+        cluster = await self._connected()
+        return ExtentReader(cluster.ledgers, self._options.read.read_timeout_ms, cluster.password)
 
     def _full(self, log: str) -> LogName:
         return LogName(namespace=self._options.read.namespace, name=log)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from dlog.client import LogClient, connect
 from dlog.config import LogConfig
@@ -29,7 +28,7 @@ from spark_connector.options.read_options import ReadOptions
 from spark_connector.read.log_partition import LogPartition
 from spark_connector.read.schema import read_schema
 from spark_connector.read.task import TaskSettings, read_partition
-from spark_connector.source import DlogDataSource, DlogReader
+from spark_connector.source import DlogReader
 from tests.helpers.log.filled_log import append_ledgers
 from tests.helpers.planned_batch import PlannedBatch
 from tests.helpers.planned_stream import PlannedStream
@@ -68,31 +67,6 @@ def test_partitions_lose_and_double_nothing(
     assert len(partitions) >= least
     found = [(MessageId.from_bytes(row["message_id"]), row["value"]) for row in rows_of(reader, partitions)]
     assert found == [(message.id, message.payload) for message in numbers]
-
-
-def test_a_log_with_a_password_is_refused_by_name_of_the_setting(cluster: Standalone) -> None:
-    """No option gives a password, so a user cannot have given a wrong one. Read in a task, and taken over."""
-
-    async def fill() -> None:
-        config = LogConfig(password=b"secret")
-        async with (
-            connect(cluster.uri, config=config) as client,
-            client.open_writer("locked", create=True) as w,
-        ):
-            await w.append(b"1")
-
-    asyncio.run(fill())
-    sentence = (
-        r"^DLOG_BAD_OPTION: the log has a password, and no option can give it: ledger \d+ needs it; use a program with "
-        r"dlog\.connect and LogConfig\.password$"
-    )
-    reader, partitions = planned(cluster, "locked")
-    with pytest.raises(SparkSourceError, match=sentence):
-        rows_of(reader, partitions)
-    source = DlogDataSource({"metadata": cluster.uri, "log": "locked"})
-    schema = StructType([StructField("value", BinaryType())])
-    with pytest.raises(SparkSourceError, match=sentence):
-        source.writer(schema, False)
 
 
 def test_the_address_names_the_root_of_the_logs(cluster: Standalone) -> None:

@@ -125,6 +125,7 @@ WRONG_VALUES: list[tuple[dict[str, str], str]] = [
         for text in NO_TIMES
     ),
     *(({"namespace": text}, "option 'namespace': name ") for text in NO_NAMES),
+    *(({"passwordFile": text}, "option 'passwordFile' must be the path of a file") for text in ("", "a\0")),
     *(({"log": text}, "option 'log': name ") for text in NO_NAMES[1:]),
     ({"metadata": ""}, "option 'metadata' is missing: set it to the address that `dlog standalone` prints"),
     ({"log": ""}, "option 'log' is missing: set it to the name of the log, or set 'logs' or 'logsPattern'"),

@@ -47,6 +47,7 @@ def test_a_stream_has_what_spark_adds() -> None:
         (False, {"namespace": ".."}, "option 'namespace'"),
         (False, {"exactlyOnce": "yes"}, "option 'exactlyOnce' must be true or false"),
         (False, {"exactlyOnce": ""}, "option 'exactlyOnce' must be true or false"),
+        (True, {"passwordFile": ""}, "option 'passwordFile' must be the path of a file, got ''"),
         (False, {"writeTimeoutMs": "0"}, "option 'writeTimeoutMs' must be a whole number from 1"),
         (False, {"writeTimeoutMs": "-1"}, "option 'writeTimeoutMs' must be a whole number from 1"),
         (False, {"writeTimeoutMs": "1.5"}, "option 'writeTimeoutMs' must be a whole number from 1"),
