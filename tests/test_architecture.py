@@ -154,7 +154,7 @@ LOWER_LAYERS |= {
 
 MODULES_MAX = 15
 """Of a folder, without its `__init__.py`: more are not seen at a glance."""
-LARGER_FOLDERS = {"dlog/cli", "dlog/testing/checks", "dlog/testing/swarm", "dlog/write", "ledger"}
+LARGER_FOLDERS = {"dlog/testing/checks", "dlog/testing/swarm", "dlog/write", "ledger"}
 """Not split yet."""
 
 TERMINAL = ("ledger.command_line", "ledger.printing")

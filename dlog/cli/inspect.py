@@ -32,7 +32,7 @@ def history(
     The pause is the time between the last append before and the first one after, by the writers' clocks. A takeover
     whose ledger stayed empty is shown by its epoch only.
     """
-    from dlog.cli.describe import HISTORY_COLUMNS, history_document, history_rows
+    from dlog.cli.describe.history import HISTORY_COLUMNS, history_document, history_rows
 
     events = administer(metadata, namespace, lambda client: client.history(log))
     if output is TableOutput.JSON:
@@ -49,7 +49,7 @@ def explain(
     output: Table = TableOutput.TEXT,
 ) -> None:
     """Show the outcome of a message, its ledger and entry, and the copies on each bookie."""
-    from dlog.cli.describe import explanation_document, explanation_facts
+    from dlog.cli.describe.explanation import explanation_document, explanation_facts
     from dlog.model import MessageId
 
     message_id = MessageId.parse(message)
@@ -75,7 +75,7 @@ def verify(
     missing or cannot be checked; the other ledgers are checked all the same. After a bookie has failed, older entries
     may have fewer copies than their write quorum; see --full.
     """
-    from dlog.cli.describe import copies_document, copies_summary, unchecked_document
+    from dlog.cli.describe.copies import copies_document, copies_summary, unchecked_document
     from dlog.inspection.verify import UncheckedLedger
     from ledger.inspection.copies import Verdict, sentences
 

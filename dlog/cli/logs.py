@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dlog.cli.live import watch_info
+from dlog.cli.live.verbs import watch_info
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
 from ledger.command_line import FAILED, DoneInPart, confirmed, not_nan, say
 from ledger.printing import print_facts, print_json, print_table, require_stdout
@@ -46,7 +46,7 @@ def info(
     output: Table = TableOutput.TEXT,
 ) -> None:
     """Show state, owner and size of a log."""
-    from dlog.cli.describe import document_of, facts_of
+    from dlog.cli.describe.overview import document_of, facts_of
 
     if watch:
         watch_info(log, metadata, namespace, output)
@@ -65,7 +65,7 @@ def ledgers(
 
     JSON output also has the append times of the first and the last message of each.
     """
-    from dlog.cli.describe import SHORT_LEDGER_COLUMNS, ledger_row, short_ledger_row
+    from dlog.cli.describe.ledgers import SHORT_LEDGER_COLUMNS, ledger_row, short_ledger_row
 
     found = administer(metadata, namespace, lambda client: client.list_ledgers(log))
     if output is TableOutput.JSON:
@@ -89,7 +89,7 @@ def rotate(
 
     Asks the log's writer, which goes on in a new ledger. An empty ledger is kept, and so is a log that is not written.
     """
-    from dlog.cli.describe import newest_ledger
+    from dlog.cli.describe.ledgers import newest_ledger
 
     is_written, record = administer(metadata, namespace, lambda client: _rotate(client, log, force))
     if is_written:
@@ -220,7 +220,7 @@ def gc(
     deletion and whose grace period has ended. It also removes metadata that is left of deleted logs. Safe to run at
     any time, also while logs are written.
     """
-    from dlog.cli.garbage import Collection
+    from dlog.cli.upkeep.garbage import Collection
 
     found = Collection(age, dry_run=dry_run)
     administer(metadata, namespace, found.run)

@@ -11,8 +11,10 @@ from typing import Annotated
 
 import typer
 
-from dlog.cli import append, cursors, demo, inspect, live, logs, properties, read, retention, standalone
+from dlog.cli import append, demo, inspect, logs, read, standalone
 from dlog.cli.export import verb as export
+from dlog.cli.live import verbs as live
+from dlog.cli.upkeep import cursors, properties, retention
 from ledger.command_line import HELP_COLUMNS_MAX, Boundary, version_option
 
 app = typer.Typer(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from dlog.cli.live.view import View
 from dlog.cli.output import to_the_second
-from dlog.cli.view import View
 from ledger.environment import Environment
 from ledger.errors import MetadataUnavailableError, UnavailableError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dlog.cli.garbage import Collection
+from dlog.cli.upkeep.garbage import Collection
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.core.metadata_update import Applied, NotOurs

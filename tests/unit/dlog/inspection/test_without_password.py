@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlog.cli.cursors import _cursors
+from dlog.cli.upkeep.cursors import _cursors
 from dlog.config import LogConfig
 from dlog.inspection.activity import ActivityMonitor
 from dlog.model import Retention

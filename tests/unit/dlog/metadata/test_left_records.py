@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dlog.cli.garbage import Collection
+from dlog.cli.upkeep.garbage import Collection
 from dlog.client import LogClient
 from dlog.core import metadata_keys
 from dlog.errors import LogNotFoundError

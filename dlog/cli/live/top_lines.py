@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from dlog.cli.describe import TOP_COLUMNS, Damaged, damaged_lines, top_rows
-from dlog.cli.view import Size, folded
+from dlog.cli.describe.activity import TOP_COLUMNS, Damaged, damaged_lines, top_rows
+from dlog.cli.live.view import Size, folded
 from dlog.inspection.activity import LogActivity
 from ledger.printing import counted, narrow_table_lines, table_lines
 

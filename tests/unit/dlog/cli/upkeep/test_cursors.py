@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from dlog.cli import cursors
 from dlog.cli.options import TableOutput
+from dlog.cli.upkeep import cursors
 from dlog.client import LogClient
 from dlog.errors import CursorNotFoundError, DataLossError, EntryFormatError
 from dlog.model import Cursor, MessageId

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dlog.cli.live.view import Size, view
 from dlog.cli.options import Metadata, Namespace, Table, TableOutput, administer
 from dlog.cli.outage import Outage
-from dlog.cli.view import Size, view
 from ledger.command_line import interrupt_without_reader
 from ledger.errors import ConfigurationError
 from ledger.printing import (
@@ -26,7 +26,7 @@ from ledger.printing import (
 
 if TYPE_CHECKING:
     from dlog.cache.metadata_cache import MetadataCache
-    from dlog.cli.describe import Damaged
+    from dlog.cli.describe.activity import Damaged
     from dlog.client import LogClient
     from dlog.inspection.activity import LogActivity
     from dlog.inspection.overview import Overview
@@ -79,7 +79,7 @@ def watch_info(log: str, metadata: str, namespace: str, output: TableOutput) -> 
 async def _watch(client: LogClient, log: str, output: TableOutput) -> None:
     import asyncio
 
-    from dlog.cli.describe import document_of, facts_of
+    from dlog.cli.describe.overview import document_of, facts_of
 
     interrupt_without_reader()
     async with cache_of(client) as cache:
@@ -113,7 +113,7 @@ def _facts_lines(lines: list[str], size: Size | None) -> list[str]:
 async def _top(client: LogClient, interval_s: float, times: int | None, output: TableOutput) -> None:
     import asyncio
 
-    from dlog.cli.describe import cluster_line, top_documents
+    from dlog.cli.describe.activity import cluster_line, top_documents
     from dlog.inspection.activity import ActivityMonitor
 
     if times is None:
@@ -147,7 +147,7 @@ def _print_documents(documents: list[dict[str, object]], *, alone: bool) -> None
 
 
 def _top_lines(cluster: str, found: Sequence[LogActivity], damaged: Damaged, size: Size | None) -> list[str]:
-    from dlog.cli.top_lines import all_lines, lines_that_fit
+    from dlog.cli.live.top_lines import all_lines, lines_that_fit
 
     if size is None:
         return all_lines(cluster, found, damaged, terminal_width())

@@ -8,17 +8,10 @@ import pytest
 
 from dlog.admin import LogInfo
 from dlog.cache.snapshot import MetadataSnapshot
-from dlog.cli.describe import (
-    TOP_COLUMNS,
-    cluster_line,
-    document_of,
-    facts_of,
-    history_document,
-    history_rows,
-    ledger_row,
-    top_document,
-    top_row,
-)
+from dlog.cli.describe.activity import TOP_COLUMNS, cluster_line, top_document, top_row
+from dlog.cli.describe.history import history_document, history_rows
+from dlog.cli.describe.ledgers import ledger_row
+from dlog.cli.describe.overview import document_of, facts_of
 from dlog.core.degraded import fallback_tags
 from dlog.inspection.activity import LogActivity
 from dlog.inspection.history import HistoryEvent

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dlog.admin import LogInfo
-from dlog.cli.describe import TOP_COLUMNS
-from dlog.cli.top_lines import all_lines, lines_that_fit
-from dlog.cli.view import Size
+from dlog.cli.describe.activity import TOP_COLUMNS
+from dlog.cli.live.top_lines import all_lines, lines_that_fit
+from dlog.cli.live.view import Size
 from dlog.inspection.activity import LogActivity
 from dlog.ledger_list.totals import totals_of
 from dlog.metadata.log_ref import LogRef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlog.cli.quantities import bytes_of, seconds_of
+from dlog.cli.upkeep.quantities import bytes_of, seconds_of
 from ledger.errors import ConfigurationError
 
 

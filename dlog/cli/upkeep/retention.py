@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlog.cli.options import LogName, Metadata, Namespace, Table, TableOutput, administer
-from dlog.cli.quantities import bytes_of, seconds_of
+from dlog.cli.upkeep.quantities import bytes_of, seconds_of
 from ledger.errors import ConfigurationError
 from ledger.printing import print_facts, print_json
 

@@ -12,10 +12,10 @@ import pytest
 
 from dlog.admin import LogInfo
 from dlog.cache.metadata_cache import MetadataCache
-from dlog.cli import live
+from dlog.cli.live import verbs as live
+from dlog.cli.live.view import LinesFor
 from dlog.cli.options import TableOutput
 from dlog.cli.outage import Outage
-from dlog.cli.view import LinesFor
 from dlog.client import LogClient
 from dlog.inspection.overview import Overview
 from dlog.ledger_list.totals import totals_of

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 from rich.text import Text
 
-from dlog.cli.view import Printed, Screen, Size, folded, view
+from dlog.cli.live.view import Printed, Screen, Size, folded, view
 
 
 class Terminal:

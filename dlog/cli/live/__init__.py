@@ -1,0 +1,1 @@
+"""Commands that go on showing: top, and info --watch."""

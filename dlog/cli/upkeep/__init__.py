@@ -1,0 +1,1 @@
+"""Commands that keep logs in order: cursors, properties, retention, garbage."""
