@@ -385,6 +385,7 @@ class SimulatedLoop(ConnectingLoop, Scheduler):
     def _take_turns(self, node: Node, pause_at: int) -> None:
         """Let the node take a turn, and more of them as long as nothing else comes before the next."""
         heap, random, ready = self._heap, self._random, node.ready
+        handle: SimulatedHandle | SimulatedTimer | None
         while True:
             chance, count, done = random(), len(ready), 0
             if count > 1 and chance < _PART_OF_A_TURN:
@@ -403,6 +404,8 @@ class SimulatedLoop(ConnectingLoop, Scheduler):
                     self._callback_failed(node, callback, error)
                 if node.stopped:
                     break
+            # The traceback of a task's error may keep this frame, and so the task, which would not report the error.
+            handle = callback = None
             self.steps += done
             now = self.now
             self._schedule = hash((self._schedule, now, node.serial, done))

@@ -55,6 +55,10 @@ def _close(task: SimulatedTask[Any]) -> None:
             task.exception()
         return
     coroutine: Any = task.get_coro()
+    if not iscoroutine(coroutine):  # the `aclose` of a generator that was dropped
+        with suppress(BaseException):
+            coroutine.close()
+        return
     for _ in range(_TRIES):
         try:
             # From within: an inner one that its outer one leaves behind would complain to stderr when it is freed.
