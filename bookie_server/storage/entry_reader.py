@@ -64,11 +64,22 @@ class _Lane:
         found = self._index.find(ledger_id, entry_id)
         if found is None:
             return []
-        block = self._recent.get((found.log_id, found.offset))
-        if block is None:
-            return self._read(ledger_id, self._with_ahead(ledger_id, found, ahead_bytes))
-        _check_dense(block, found, entry_id)
-        return [block]
+        intervals = self._with_ahead(ledger_id, found, ahead_bytes)
+        recent = self._recent_of(intervals)
+        if not recent:
+            return self._read(ledger_id, intervals)
+        _check_dense(recent[0], found, entry_id)
+        return recent
+
+    def _recent_of(self, intervals: list[Interval]) -> list[Block]:
+        """Of the first one, and of those after it as long as none is missing."""
+        found: list[Block] = []
+        for interval in intervals:
+            block = self._recent.get((interval.log_id, interval.offset))
+            if block is None:
+                break
+            found.append(block)
+        return found
 
     def _with_ahead(self, ledger_id: int, first: Interval, ahead_bytes: int) -> list[Interval]:
         chosen, end = [first], first.offset + first.block_bytes
@@ -169,13 +180,21 @@ class EntryReader:
     def cached_block(self, ledger_id: int, entry_id: int) -> Block | None:
         return self._cache.block(ledger_id, entry_id)
 
-    async def load(self, ledger_id: int, entry_id: int, *, sequential: bool = False) -> Block | None:
-        """The block whose range covers the entry, from disk; None if no block does. StorageError."""
+    async def load(self, ledger_id: int, entry_id: int, *, sequential: bool = False) -> list[Block]:
+        """The block whose range covers the entry, from disk, and what was read ahead of it; empty if no block does.
+
+        All of it belongs to the caller's read: where more ledgers are read than the cache has capacity for, it has
+        forgotten what is after the first block before that is asked for.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
         lane = self._lanes[ledger_id % len(self._lanes)]
         sequential = sequential or self._next_expected.get(ledger_id) == entry_id
         ahead_bytes = self._ahead_bytes if sequential else 0
         blocks = await lane.worker.run(lambda: lane.load(ledger_id, entry_id, ahead_bytes), self._on_error)
-        return self._keep(ledger_id, blocks)
+        self._keep(ledger_id, blocks)
+        return blocks
 
     async def ranges(self, ledger_id: int) -> list[Range]:
         """Ranges of the ledger's entries in entry logs, ascending. StorageError."""
@@ -188,19 +207,19 @@ class EntryReader:
             blocks = self._own.load(ledger_id, entry_id, 0)
         except BlockDamagedError:  # a disk may be wrong once and right the next time
             blocks = self._own.load(ledger_id, entry_id, 0)
-        return self._keep(ledger_id, blocks)
+        self._keep(ledger_id, blocks)
+        return blocks[0] if blocks else None
 
-    def _keep(self, ledger_id: int, blocks: list[Block]) -> Block | None:
+    def _keep(self, ledger_id: int, blocks: list[Block]) -> None:
         if not buggify("bookie.forget-block"):
             for block in blocks:
                 self._cache.put(block)
         if not blocks:
-            return None
+            return
         self._next_expected[ledger_id] = blocks[-1].last + 1
         self._next_expected.move_to_end(ledger_id)
         if len(self._next_expected) > _READ_POSITIONS_MAX:
             self._next_expected.popitem(last=False)
-        return blocks[0]
 
     def forget_ledger(self, ledger_id: int) -> None:
         self._cache.drop(ledger_id)

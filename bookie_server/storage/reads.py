@@ -57,8 +57,8 @@ class StorageReads:
         """
         entry = None if state.deleted else self.read_cached(state, entry_id)
         if entry is None and 0 <= entry_id <= state.last_entry and not state.deleted:
-            block = await self._reader.load(state.ledger_id, entry_id)
-            entry = None if block is None else block.entry(entry_id)
+            blocks = await self._reader.load(state.ledger_id, entry_id)
+            entry = blocks[0].entry(entry_id) if blocks else None
             # During the wait a late add may have put it into memory.
             entry = entry or self._caches.entry(state.ledger_id, entry_id)
         if entry is None:
@@ -91,10 +91,9 @@ class StorageReads:
             wanted = min(wanted, _AT_ONCE_MAX, state.last_entry - first + 1)
             run = self._consecutive(state.ledger_id, first, wanted)
             if not run:
-                entry = await self._load_next(state, first, tolerant=bool(found))
-                if entry is None:
+                run = await self._load_next(state, first, wanted, tolerant=bool(found))
+                if not run:
                     break
-                run = (entry,)
             first += len(run)
             for entry in run:
                 room -= len(entry) + 4
@@ -114,15 +113,22 @@ class StorageReads:
             found = () if block is None else block.consecutive(entry_id, count_max)
         return found
 
-    async def _load_next(self, state: StoredLedger, entry_id: int, *, tolerant: bool) -> StoredEntry | None:
+    async def _load_next(
+        self, state: StoredLedger, entry_id: int, count_max: int, *, tolerant: bool
+    ) -> Sequence[StoredEntry]:
+        """The entry and some that follow it, from disk."""
         try:
-            block = await self._reader.load(state.ledger_id, entry_id, sequential=True)
+            blocks = await self._reader.load(state.ledger_id, entry_id, sequential=True)
         except LogStoreError:
             if tolerant:
-                return None
+                return ()
             raise
-        entry = None if block is None else block.entry(entry_id)
-        return entry or self._caches.entry(state.ledger_id, entry_id)
+        run: list[StoredEntry] = []
+        for block in blocks:
+            run += block.consecutive(entry_id + len(run), count_max - len(run))
+        if not run and (added := self._caches.entry(state.ledger_id, entry_id)) is not None:
+            run.append(added)
+        return run
 
     def last_entry(self, state: StoredLedger) -> int:
         """Highest entry id accepted, -1 for none.

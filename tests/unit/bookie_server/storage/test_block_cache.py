@@ -9,6 +9,7 @@ import pytest
 
 from bookie_server.storage.block_cache import BLOCK_OVERHEAD_BYTES, BlockCache
 from bookie_server.storage.entry_logs.format import Block, decode_block, encode_block
+from bookie_server.storage.entry_reader import EntryReader
 from bookie_server.storage.ledger_storage import LedgerStorage
 from tests.helpers.bookie.storage import KEY, EntryRun, add_run, durable, make_entry, open_storage
 
@@ -61,6 +62,51 @@ def test_small_blocks_that_were_read_together_keep_only_their_bytes(
         finally:
             await storage.close()
 
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("single_write_bytes_min", [0, 1])
+def test_a_batch_takes_what_was_read_ahead_also_if_the_cache_forgets_it(
+    tmp_path: Path, single_write_bytes_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where more ledgers are read than the cache has capacity for: else each entry costs a read-ahead of its own."""
+    loads: list[int] = []
+    load = EntryReader.load
+
+    async def counted(
+        self: EntryReader, ledger_id: int, entry_id: int, *, sequential: bool = False
+    ) -> list[Block]:
+        loads.append(entry_id)
+        return await load(self, ledger_id, entry_id, sequential=sequential)
+
+    async def run() -> None:
+        changes = {
+            "single_write_bytes_min": single_write_bytes_min,
+            "write_cache_bytes_max": 2**20,
+            "entry_log_bytes_max": 2**30,
+            "read_ahead_bytes": 2**16,
+            "read_cache_bytes_max": 2 * BLOCK_OVERHEAD_BYTES,
+        }
+        storage = await open_storage(tmp_path, **changes)
+        for entry_id in (*range(10), *range(11, _ENTRIES)):
+            await _added(storage, 1, entry_id, 100)
+            await storage.checkpoint()
+        await storage.close()
+
+        storage = await open_storage(tmp_path, **changes)
+        try:
+            state = storage.ledger(1)
+            assert state is not None
+            for first, end in ((0, 10), (11, _ENTRIES), (15, 20)):
+                found = await storage.read_batch(state, first, end - first, 2**20)
+                expected = [make_entry(1, entry_id, payload=bytes(100)) for entry_id in range(first, end)]
+                assert found == expected
+                assert loads == [first]
+                loads.clear()
+        finally:
+            await storage.close()
+
+    monkeypatch.setattr(EntryReader, "load", counted)
     asyncio.run(run())
 
 
