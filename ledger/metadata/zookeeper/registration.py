@@ -68,11 +68,12 @@ class ZooKeeperRegistration:
         self._lock = asyncio.Lock()
         self._is_wanted = True
         self._renewal: asyncio.Task[None] | None = None
-        session.listeners.connected.append(self._on_connected)
 
     async def open(self, instance_id: str) -> None:
         """The first registration, in the cluster of this name."""
         self._instance_id = instance_id
+        # Not before: a renewal that does not know the cluster takes it for another one.
+        self._session.listeners.connected.append(self._on_connected)
         await self.set_read_only(self._read_only)
 
     async def set_read_only(self, read_only: bool) -> None:

@@ -252,6 +252,29 @@ async def test_an_expired_session_is_begun_anew(fragile: ZooKeeperProcess) -> No
         assert await lists(other, writable=[B2], read_only=[])
 
 
+async def test_a_bookie_whose_first_session_ends_while_it_registers_registers_again_later(
+    fragile: ZooKeeperProcess,
+) -> None:
+    """It was taken for one of another cluster, which ended its renewal, and the error reached no caller."""
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        session = store._session
+        client, first = session._bridge._client, session.session_id
+
+        def newest(limit: int) -> int:
+            if session.session_id == first:
+                expire(fragile, store)
+                wait_without_the_loop(lambda: client._session_id not in (None, first) and client.connected)
+            return min(limit, 5)  # a ledger that is not there: the ids up to it are drawn first
+
+        await store.register_bookie(bookie(B1), newest_ledger=newest)
+        second = session.session_id
+        assert second != first
+        await eventually_async(lambda: lists(other, writable=[B1], read_only=[]))
+        await asyncio.to_thread(expire, fragile, store)
+        await eventually(lambda: session.session_id != second)
+        await eventually_async(lambda: lists(other, writable=[B1], read_only=[]))
+
+
 async def test_a_withdrawn_bookie_does_not_come_back_with_a_new_session(fragile: ZooKeeperProcess) -> None:
     async with cluster(fragile) as (store, root), opened(fragile, root) as other:
         registration = await store.register_bookie(bookie(B1))
