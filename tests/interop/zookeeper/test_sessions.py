@@ -165,6 +165,29 @@ async def test_an_unanswered_change_is_unknown_and_settled_by_reading(fragile: Z
         assert (await store.read_record("/a")).version == 2
 
 
+async def test_a_ledger_whose_create_is_unanswered_when_its_handle_is_closed_is_unknown(
+    fragile: ZooKeeperProcess,
+) -> None:
+    """The node that counted its id could not be removed any more, and that error said that nothing was created."""
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        await store.create_new_ledger(new_metadata())  # its directory is there from here on
+        create, closing = store._session.create, []
+
+        def create_and_close(path: str, value: bytes = b"", **options: Any) -> asyncio.Future[str]:
+            if value:  # the ledger's node, and not that of its id
+                closing.append(asyncio.ensure_future(store.close()))
+            return create(path, value, **options)
+
+        async def has_both() -> bool:
+            return [ledger_id async for ledger_id in other.ledger_ids()] == [0, 1]
+
+        store._session.create = create_and_close  # type: ignore[method-assign]
+        with pytest.raises(MetadataOutcomeUnknownError):
+            await store.create_new_ledger(new_metadata())
+        await asyncio.gather(*closing)
+        await eventually_async(has_both)
+
+
 async def test_the_update_loop_settles_what_a_killed_server_left_open(fragile: ZooKeeperProcess) -> None:
     """kill -9 in the middle of updates: each ledger ends closed exactly once, at version 1."""
     async with cluster(fragile) as (store, _):

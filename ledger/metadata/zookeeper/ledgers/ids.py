@@ -19,7 +19,12 @@ from typing import Any, TypeVar
 
 from kazoo.exceptions import NoNodeError
 
-from ledger.errors import ConfigurationError, MetadataOutcomeUnknownError, MetadataUnavailableError
+from ledger.errors import (
+    ConfigurationError,
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+)
 from ledger.metadata.format.layout import LayoutType
 from ledger.metadata.ledger_paths import SHORT_ID_END
 from ledger.metadata.refusals import AHEAD_MAX, OLDER_THAN_BOOKIE
@@ -107,8 +112,12 @@ class LedgerIds:
         return ledger_id
 
     def release(self, node: str) -> None:
-        """Remove the node of an id once the id was used, without waiting; it ends with the session anyhow."""
-        self._session.forget(self._session.delete(node))
+        """Remove the node of an id once the id was used, without waiting; it ends with the session anyhow.
+
+        Raises nothing: an error would hide whether the ledger was created.
+        """
+        with suppress(LogStoreError):  # the session cannot be used any more
+            self._session.forget(self._session.delete(node))
 
     async def _short_unless_long(self, layout: LayoutType) -> tuple[LedgerId, str] | None:
         """A short id, or None where ids are long by now."""
