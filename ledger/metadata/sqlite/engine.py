@@ -203,6 +203,7 @@ class SqliteEngine:
             return self._poll()
 
     def _poll(self) -> list[Watcher]:
+        fired: list[Watcher] = []
         try:
             if (
                 self._connection is not None
@@ -211,20 +212,19 @@ class SqliteEngine:
             ):
                 return []  # by far the most frequent outcome, so it costs one statement
             tx = self._connected()
-            return self._in_transaction("BEGIN", lambda: self._compare(tx))
+            self._in_transaction("BEGIN", lambda: self._compare(tx, fired))
         except (sqlite3.Error, UnicodeDecodeError, LogStoreError):
-            return []
+            pass  # those that have seen a change do not see it again
+        return fired
 
-    def _compare(self, tx: SqliteTransaction) -> list[Watcher]:
-        fired: list[Watcher] = []
+    def _compare(self, tx: SqliteTransaction, fired: list[Watcher]) -> None:
         data_version = self._read_data_version()
         if data_version != self._data_version:
-            fired += self.watches.changed_by_others(tx)
+            self.watches.changed_by_others(tx, fired)
             self._data_version = data_version
         if time.monotonic() >= self._sessions_due_s:
-            fired += self.watches.ended_sessions(tx)
+            self.watches.ended_sessions(tx, fired)
             self._sessions_due_s = time.monotonic() + _SESSIONS_INTERVAL_S
-        return fired
 
     def _read_data_version(self) -> int:
         """A number that changes when another connection commits."""

@@ -27,17 +27,24 @@ def is_full(error: Exception) -> bool:
     return _code(error) == sqlite3.SQLITE_FULL
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file holds what SQLite or Python's module cannot read."""
+    # Python's module raises this one itself, without a code, if a text is not UTF-8.
+    is_undecodable = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
+    return is_undecodable or _code(error) in _DAMAGED
+
+
 def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> LogStoreError:
     """The error for anything that failed before a commit was tried: certainly nothing was changed."""
     if isinstance(error, UnicodeDecodeError):  # Python's module on an error message that quotes damaged text
         return damaged(path, "its text is not UTF-8")
+    if is_damage(error):
+        return damaged(path, str(error))
     match _code(error):
         case code if code in _BUSY:
             return MetadataUnavailableError(
                 f"{path} stayed locked by another process for too long: try again, or look for a stuck one"
             )
-        case code if code in _DAMAGED:
-            return damaged(path, str(error))
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return not_writable(path)
         case sqlite3.SQLITE_FULL:

@@ -7,11 +7,13 @@ the keys they changed; after another process's commit every watch is compared wi
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from ledger.metadata.errors import MetadataStoreDamagedError
+from ledger.metadata.sqlite.errors import is_damage
 from ledger.metadata.sqlite.transaction import SqliteTransaction
 from ledger.metadata.store import Watch
 
@@ -77,11 +79,16 @@ class WatchTable:
             del self._by_key[watcher.key]
 
     def changed_by_us(self, keys: Iterable[str], tx: SqliteTransaction) -> list[Watcher]:
+        """If it raises, nothing must be committed."""
         changed = sorted(keys)
         hit = [watcher for key in changed for watcher in self._by_key.get(key, ())]
         hit += [watcher for watcher in self._ranges if any(watcher.matches(key) for key in changed)]
-        for watcher in hit:
-            _look(watcher, tx)
+        try:
+            for watcher in hit:
+                _look(watcher, tx)
+        except sqlite3.Error:
+            self.forget(hit)
+            raise
         return hit
 
     def forget(self, watchers: Iterable[Watcher]) -> None:
@@ -89,8 +96,8 @@ class WatchTable:
         for watcher in watchers:
             watcher.seen = (_UNKNOWN,)
 
-    def changed_by_others(self, tx: SqliteTransaction) -> list[Watcher]:
-        hit: list[Watcher] = []
+    def changed_by_others(self, tx: SqliteTransaction, hit: list[Watcher]) -> None:
+        """Add those to fire to `hit`, each as soon as it has seen its change: if this raises, they must fire too."""
         versions = tx.versions(self._by_key)
         for key, watchers in self._by_key.items():
             seen = (versions[key],) if key in versions else ()
@@ -98,17 +105,16 @@ class WatchTable:
                 if watcher.seen != seen:
                     watcher.seen = seen
                     hit.append(watcher)
-        return hit + [watcher for watcher in self._ranges if _look(watcher, tx)]
+        for watcher in self._ranges:
+            if _look(watcher, tx):
+                hit.append(watcher)
 
-    def ended_sessions(self, tx: SqliteTransaction) -> list[Watcher]:
-        hit = [
-            watcher
-            for watcher in self._ranges
-            if not all(tx.is_alive(session) for session in watcher.sessions)
-        ]
-        for watcher in hit:
-            _look(watcher, tx)
-        return hit
+    def ended_sessions(self, tx: SqliteTransaction, hit: list[Watcher]) -> None:
+        """As `changed_by_others`."""
+        for watcher in self._ranges:
+            if not all(tx.is_alive(session) for session in watcher.sessions):
+                _look(watcher, tx)
+                hit.append(watcher)
 
 
 def _look(watcher: Watcher, tx: SqliteTransaction) -> bool:
@@ -118,7 +124,9 @@ def _look(watcher: Watcher, tx: SqliteTransaction) -> bool:
     before = watcher.seen, watcher.sessions
     try:
         _take_in(watcher, tx)
-    except MetadataStoreDamagedError:
+    except (MetadataStoreDamagedError, UnicodeDecodeError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) and not is_damage(error):
+            raise
         watcher.seen, watcher.sessions = (_DAMAGED,), frozenset()
     return (watcher.seen, watcher.sessions) != before
 

@@ -40,20 +40,26 @@ def write(value: bytes, version: int) -> Callable[[Any], int]:
 
 
 class FailingConnection(sqlite3.Connection):
-    """Fails the next COMMIT, before or after the real one."""
+    """Fails the next COMMIT, before or after the real one, or each read of the keys below `unreadable`."""
 
     fail: str | None = None
+    unreadable: str | None = None
     code = sqlite3.SQLITE_IOERR
 
     def execute(self, statement: str, *rest: Any) -> sqlite3.Cursor:
+        if self.unreadable is not None and rest and rest[0][0] == self.unreadable:
+            raise self._error()
         if statement != "COMMIT" or self.fail is None:
             return super().execute(statement, *rest)
         if self.fail == "after":
             super().execute(statement)
         FailingConnection.fail = None
+        raise self._error()
+
+    def _error(self) -> sqlite3.OperationalError:
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorcode = self.code
-        raise error
+        return error
 
 
 @pytest.fixture
@@ -402,6 +408,83 @@ def test_a_damaged_value_does_not_silence_the_watches_on_others(engine: SqliteEn
     other.execute("UPDATE nodes SET version = 2 WHERE key = 'records/a'")
     other.close()
     assert engine.poll() == [watchers[0], damaged_key]
+
+
+def test_text_that_is_not_utf_8_does_not_silence_the_watches_on_others(
+    engine: SqliteEngine, tmp_path: Path
+) -> None:
+    """It is damage, too, which Python's module and not SQLite meets: for good, so that no watch would fire again."""
+    one(engine, Kind.READ, read)
+    loop = asyncio.new_event_loop()
+    record = Watcher(loop, lambda: None, "records/a")
+    bookies = Watcher(loop, lambda: None, "bookies/", is_range=True)
+    votes = Watcher(loop, lambda: None, "repair/votes/", is_range=True)
+    loop.close()
+    for watcher in (record, bookies, votes):
+        engine.add_watch(watcher)
+    engine.poll()
+    with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
+        other.execute(
+            "INSERT INTO nodes VALUES (CAST(? AS TEXT), 0, x'00', NULL)", (b"bookies/writable/\xff",)
+        )
+        other.execute("INSERT INTO nodes VALUES ('repair/votes/1', 0, x'00', NULL)")
+        other.execute("UPDATE nodes SET version = 1 WHERE key = 'records/a'")
+    assert engine.poll() == [record, bookies, votes]
+    assert one(engine, Kind.WRITE, lambda tx: tx.create("bookies/writable/c", b"")), (
+        "a watch refuses no change"
+    )
+    with pytest.raises(MetadataStoreDamagedError):
+        one(engine, Kind.READ, lambda tx: tx.nodes("bookies/"))
+    with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
+        other.execute("UPDATE nodes SET version = 2 WHERE key = 'records/a'")
+    assert engine.poll() == [record]
+
+
+def test_watches_that_saw_a_change_before_another_could_not_be_read_fire(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not see it again: what they wait for would never come."""
+    one(engine, Kind.READ, read)
+    loop = asyncio.new_event_loop()
+    record = Watcher(loop, lambda: None, "records/a")
+    bookies = Watcher(loop, lambda: None, "bookies/", is_range=True)
+    loop.close()
+    for watcher in (record, bookies):
+        engine.add_watch(watcher)
+    engine.poll()
+    with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
+        other.execute("INSERT INTO nodes VALUES ('bookies/writable/b', 0, x'00', NULL)")
+        other.execute("UPDATE nodes SET version = 1 WHERE key = 'records/a'")
+    monkeypatch.setattr(FailingConnection, "unreadable", "bookies/")
+    assert engine.poll() == [record]
+    monkeypatch.setattr(FailingConnection, "unreadable", None)
+    assert engine.poll() == [bookies]
+    assert engine.poll() == []
+
+
+def test_a_watch_that_saw_a_change_of_ours_that_was_taken_back_sees_the_same_change_by_others(
+    engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one(engine, Kind.READ, read)
+    loop = asyncio.new_event_loop()
+    record = Watcher(loop, lambda: None, "records/a")
+    bookies = Watcher(loop, lambda: None, "bookies/", is_range=True)
+    loop.close()
+    for watcher in (record, bookies):
+        engine.add_watch(watcher)
+    engine.poll()
+
+    def change_both(tx: Any) -> None:
+        write(b"ours", 0)(tx)
+        tx.create("bookies/writable/b", b"")
+
+    monkeypatch.setattr(FailingConnection, "unreadable", "bookies/")
+    with pytest.raises(MetadataUnavailableError):
+        one(engine, Kind.WRITE, change_both)
+    monkeypatch.setattr(FailingConnection, "unreadable", None)
+    with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
+        other.execute("UPDATE nodes SET version = 1 WHERE key = 'records/a'")
+    assert record in engine.poll()
 
 
 async def test_a_damaged_row_fails_the_job_that_met_it_half_done_and_no_other(tmp_path: Path) -> None:
