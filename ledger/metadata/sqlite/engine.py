@@ -8,7 +8,6 @@ COMMIT itself means "unknown". Waiting for other processes' locks is bounded.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 from ledger.errors import LogStoreError, MetadataUnavailableError
 from ledger.metadata.sqlite import sessions
 from ledger.metadata.sqlite.errors import commit_failed, is_busy, is_full, translated
-from ledger.metadata.sqlite.file import create_file, open_file
+from ledger.metadata.sqlite.file import create_file, is_there, open_file
 from ledger.metadata.sqlite.forks import NO_FORK
 from ledger.metadata.sqlite.sessions import Session
 from ledger.metadata.sqlite.transaction import SqliteTransaction
@@ -87,7 +86,7 @@ class SqliteEngine:
                 case Kind.CALL:
                     self._call(works)
                     return []
-                case Kind.CREATE if not os.path.lexists(self._path) and self._connection is None:
+                case Kind.CREATE if self._connection is None and not is_there(self._path):
                     self._create(works[0])
                     return self._run_group(kind, works[1:]) if works[1:] else []
                 case Kind.READ:
@@ -163,7 +162,7 @@ class SqliteEngine:
 
     def open_if_present(self) -> None:
         """Connect, so that a wrong or damaged file is reported early; no file yet is no error."""
-        if os.path.lexists(self._path):
+        if is_there(self._path):
             self._connected()
 
     def begin_session(self, names: Iterable[str]) -> Session:

@@ -45,12 +45,27 @@ CREATE TABLE nodes (
 """
 
 
+def is_there(path: str) -> bool:
+    """Whether there is something at `path`; one of our errors if that cannot be determined."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        raise not_writable(path) from error
+    except OSError as error:
+        raise MetadataUnavailableError(
+            f"{path} cannot be used: {error.strerror}; check the address", path=path
+        ) from error
+    return True
+
+
 def open_file(path: str) -> sqlite3.Connection:
     """A checked connection, or one of our errors. sqlite3.Error only when another process holds a lock.
 
     This process must not be in a transaction on the file (hot_journal.py).
     """
-    if not os.path.lexists(path):
+    if not is_there(path):
         raise missing(path)
     if not (os.access(path, os.R_OK | os.W_OK) and os.access(Path(path).parent, os.W_OK)):
         raise not_writable(path)

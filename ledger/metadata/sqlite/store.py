@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 from functools import partial
-from pathlib import Path
 from typing import cast
 from urllib.parse import quote, unquote
 
@@ -156,6 +155,6 @@ def _path(rest: str) -> str:
             f"sqlite:////absolute/file.db"
         )
     path = os.path.realpath(name)
-    if Path(path).is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where it may not look
         raise ConfigurationError(f"metadata address names the directory {path}: name a file in it")
     return path

@@ -202,6 +202,39 @@ def test_a_file_that_may_not_be_written(path: Path, monkeypatch: pytest.MonkeyPa
     check_message(caught.value, path)
 
 
+def test_a_directory_that_may_not_be_entered(tmp_path: Path) -> None:
+    """In a process without the rights of root, which may enter any."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    told, telling = os.pipe()
+    child = os.fork()
+    if not child:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        try:
+            asyncio.run(use(closed / "meta.db"))
+        except (LogStoreError, OSError) as error:
+            os.write(telling, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(telling)
+    with os.fdopen(told, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    assert text.startswith(
+        f"ConfigurationError: {closed}/meta.db or its directory is not writable for this user"
+    )
+
+
+@pytest.mark.parametrize("below", ["", "/meta.db"])
+def test_a_name_that_the_file_system_does_not_take(tmp_path: Path, below: str) -> None:
+    path = Path(f"{tmp_path}/{'long' * 64}{below}")
+    for work in (use, initialise):
+        with pytest.raises(MetadataUnavailableError, match="File name too long; check the address") as caught:
+            asyncio.run(work(path))
+        check_message(caught.value, path)
+
+
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_file_that_vanishes_while_in_use_stops_its_users(path: Path, replaced: bool) -> None:
     """Nobody goes on writing into a file without a name, or quietly changes over to another cluster."""
