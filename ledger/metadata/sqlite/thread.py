@@ -152,8 +152,13 @@ class SqliteThreads:
                 return
         await thread.stop()
 
+    def renew_lock(self) -> None:
+        """In a forked child: the thread that held the lock at that moment is not there to release it."""
+        self._lock = threading.Lock()
+
 
 process_threads = SqliteThreads()
+os.register_at_fork(after_in_child=process_threads.renew_lock)
 
 
 def _deliver(requests: Iterable[Request], fired: Iterable[Watcher]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +16,7 @@ import pytest
 from ledger.metadata.sqlite import engine as sqlite_engine
 from ledger.metadata.sqlite.engine import Kind, SqliteEngine, Work
 from ledger.metadata.sqlite.forks import NO_FORK
+from ledger.metadata.sqlite.thread import process_threads
 from ledger.metadata.transactions import records
 
 create = partial(records.create, prefix="records", key="/a", value=b"")
@@ -72,6 +75,32 @@ def test_a_child_forked_during_a_transaction_can_write(path: str, kind: Kind) ->
     released.set()
     thread.join()
     assert status == 0
+
+
+@pytest.mark.timeout(30)
+def test_a_child_forked_while_another_thread_opens_a_store_can_open_one(path: str) -> None:
+    """The lock on the list of threads was held in the child by a thread that is not there."""
+    opening, forking_is_over = threading.Event(), threading.Event()
+
+    def open_slowly() -> None:
+        with process_threads._lock:
+            opening.set()
+            forking_is_over.wait()
+
+    def open_and_close() -> bool:
+        signal.alarm(10)  # a child that waits in vain is killed
+        thread = process_threads.acquire(path)
+        asyncio.run(process_threads.release(path, thread))
+        return True
+
+    thread = threading.Thread(target=open_slowly)
+    thread.start()
+    opening.wait()
+    try:
+        assert forked(open_and_close) == 0
+    finally:
+        forking_is_over.set()
+        thread.join()
 
 
 def test_the_thread_in_a_transaction_may_fork_itself(path: str) -> None:
