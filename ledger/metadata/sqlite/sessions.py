@@ -8,6 +8,7 @@ for ever: names are never used twice.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -30,7 +31,8 @@ class Session:
     def close(self) -> None:
         if self._descriptor in _held:
             _held.remove(self._descriptor)
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # then a sweeper removes it: without its lock it is dead
+                self._path.unlink()
             os.close(self._descriptor)
 
 

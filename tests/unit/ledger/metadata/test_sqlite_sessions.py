@@ -27,6 +27,17 @@ def test_a_session_lives_until_it_is_closed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_session_whose_file_cannot_be_removed_ends(tmp_path: Path) -> None:
+    """As on a file system that was made read-only after an error: it held its lock until the process ended."""
+    directory = tmp_path / "sessions"
+    session = begin(str(directory), A)
+    assert session is not None
+    directory.rename(tmp_path / "moved")
+    directory.touch()  # the name leads nowhere, by another error than that it is missing
+    session.close()
+    assert not is_alive(str(tmp_path / "moved"), A)
+
+
 def test_names_that_are_no_sessions_are_dead(tmp_path: Path) -> None:
     """Also names that lead elsewhere: they come out of the database and are not trusted."""
     for name in ("", "x", "../" + A, A + "\n", A + "/.."):
