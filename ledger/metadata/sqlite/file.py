@@ -122,11 +122,20 @@ def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> No
 
 
 def _make_directory(directory: Path) -> None:
-    """NotADirectoryError also if it is a file: FileExistsError would be taken for that of the store."""
+    """Make it, with missing parents, durably. One that exists may have been made by a process that did not sync it.
+
+    NotADirectoryError also if it is a file: FileExistsError would be taken for that of the store.
+    """
+    made = [each for each in (directory, *directory.parents) if not each.exists()]
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise NotADirectoryError(errno.ENOTDIR, f"{directory} is no directory") from error
+    for each in made or [directory]:
+        if os.access(
+            each.parent, os.R_OK | os.W_OK
+        ):  # else it is another user's concern, or cannot be opened
+            _sync_directory(each.parent)
 
 
 def _fill(draft: str, populate: Callable[[sqlite3.Connection], None]) -> None:

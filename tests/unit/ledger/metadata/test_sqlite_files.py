@@ -115,6 +115,26 @@ def test_a_file_in_the_place_of_its_directory_is_not_a_cluster_that_exists(
     assert "Errno" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("exists", "names"), [("", {"", "new", "new/deep"}), ("new/deep", {"new", "new/deep"})]
+)
+def test_the_names_on_the_way_to_a_new_file_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: str, names: set[str]
+) -> None:
+    """Also that of a directory that exists, since who made it need not have synced it."""
+    synced: set[Path] = set()
+    real = os.fsync
+
+    def note(descriptor: int) -> None:
+        real(descriptor)
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    (tmp_path / exists).mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(os, "fsync", note)
+    asyncio.run(initialise(tmp_path / "new/deep/meta.db"))
+    assert synced == {tmp_path / name for name in names}
+
+
 def test_opening_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(MetadataUnavailableError, match="dlog standalone --data DIR") as caught:
         asyncio.run(use(tmp_path / "none" / "meta.db"))
