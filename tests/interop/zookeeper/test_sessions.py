@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
 import socket
 import threading
 import time
@@ -73,6 +75,17 @@ def impatient(store: ZooKeeperStore) -> Iterator[None]:
         session._request_timeout_s = usual_s
 
 
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    """The process gets no new one, and keeps those that it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 async def restart(server: ZooKeeperProcess) -> None:
     server.kill()
     await asyncio.to_thread(server.start)
@@ -128,6 +141,42 @@ async def test_what_is_asked_while_the_server_is_down_waits_for_it(
         assert (await store.read_record("/late")).value == b"x"
         told = [message for message in caplog.messages if fragile.address in message]
         assert [message.endswith("is back") for message in told] == [False, True]
+
+
+async def test_a_connection_is_used_without_new_descriptors(fragile: ZooKeeperProcess) -> None:
+    async with cluster(fragile) as (store, _):
+        await store.create_record("/a", b"zero")
+        losses: list[bool] = []
+        store._session.listeners.connected.append(losses.append)
+        with without_descriptors():
+            for _ in range(20):
+                assert (await store.read_record("/a")).value == b"zero"
+        assert losses == []
+
+
+async def test_a_connection_lost_without_descriptors_comes_back_with_them(
+    fragile: ZooKeeperProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To find the address of a name takes one. Without, kazoo's thread ended, and nothing connected any more."""
+    caplog.set_level(logging.WARNING, "ledger.metadata.zookeeper.kazoo")
+    root = fragile.new_root()
+    store = await open_store(f"zk://localhost:{fragile.port}{root}?{LONG_SESSION}")
+    try:
+        await store.init_cluster()
+        with without_descriptors():
+            fragile.kill()
+            await eventually(lambda: "Too many open files" in caplog.text)
+        await asyncio.to_thread(fragile.start)
+        await store.instance_id()
+    finally:
+        await store.close()
+
+
+async def test_opening_without_descriptors_is_said_in_one_sentence(fragile: ZooKeeperProcess) -> None:
+    uri = f"zk://{fragile.address}/nowhere"
+    with without_descriptors(), pytest.raises(MetadataUnavailableError) as caught:
+        await open_store(uri)
+    assert str(caught.value) == f"cannot connect to ZooKeeper at {fragile.address}: Too many open files"
 
 
 async def test_a_change_that_found_no_server_was_certainly_not_made(fragile: ZooKeeperProcess) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
+import select
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +69,8 @@ Arrival = Connected | Disconnected | Answered | NodeEvent
 class _DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """kazoo's handler without its queues: callbacks run where they arise, and all of ours are brief.
 
+    It waits for sockets without a descriptor of its own, so that a process that has none left keeps its connection.
+
     `server_s`: for connecting to one server.
     """
 
@@ -76,6 +80,14 @@ class _DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo
 
     def create_connection(self, *address: Any, **options: Any) -> Any:
         return super().create_connection(*address, **options | {"timeout": self._server_s})
+
+    def select(self, readable: Any, writable: Any, _: Any, timeout_s: float) -> Any:
+        poll = select.poll()
+        for sockets, event in ((readable, select.POLLIN), (writable, select.POLLOUT)):
+            for each in sockets:
+                poll.register(each, event)
+        ready = {descriptor for descriptor, _ in poll.poll(math.ceil(timeout_s * 1000))}
+        return *([each for each in some if each.fileno() in ready] for some in (readable, writable)), []
 
     @property
     def running(self) -> bool:

@@ -1,5 +1,5 @@
-"""kazoo's connection, with what it lacks: two limits, for when one of several servers does not respond; and requests
-that belong to one session.
+"""kazoo's connection, with what it lacks: two limits, for when one of several servers does not respond; requests that
+belong to one session; and patience with a process that has no descriptor left.
 
 - Connecting to a server takes no longer than its part of the time. kazoo waits for a whole session timeout until a
   machine that is down accepts: by then the session may have expired, and what waits for it has given up.
@@ -7,6 +7,8 @@ that belong to one session.
   only while nothing is requested: with requests that keep coming it would stay with a dead connection.
 - A request that belongs to a session is not sent in another one. Only kazoo's thread can decide that: the loop may
   hear of a new session after its requests are on their way.
+- A host whose address cannot be looked up for now, because that takes a descriptor, is looked up again. kazoo's thread
+  ends by any other error than that the name is not known, and nothing would connect any more.
 
 Source: `connectTimeout` and `readTimeout` in ClientCnxn of Apache ZooKeeper.
 """
@@ -46,6 +48,14 @@ class KazooConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
     def _invoke(self, timeout_s: float, request: Any, xid: int | None = None) -> Any:
         """The handshake with a server, and the credentials."""
         return super()._invoke(min(timeout_s, self._server_s), request, xid)
+
+    def _expand_client_hosts(self) -> Any:
+        """The addresses of all servers; none if they are to be looked up again."""
+        try:
+            return super()._expand_client_hosts()
+        except OSError as error:
+            self.logger.warning("cannot look up the addresses of the servers: %s", error)
+            return []
 
     def _send_request(self, read_timeout_s: float, connect_timeout_s: float) -> None:
         now_s = time.monotonic()

@@ -136,7 +136,13 @@ class ZooKeeperSession:
 
     async def open(self) -> None:
         """Returns once there is a session; MetadataUnavailableError when no server answers in time."""
-        self._bridge.start()
+        try:
+            self._bridge.start()
+        except OSError as error:
+            self._is_closed = True
+            raise MetadataUnavailableError(
+                f"cannot connect to ZooKeeper at {self._servers}: {error.strerror}"
+            ) from error
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 accepted = await asyncio.shield(self._first_state)
