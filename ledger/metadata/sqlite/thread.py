@@ -18,7 +18,12 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ledger.errors import ConfigurationError, MetadataUnavailableError
+from ledger.errors import (
+    ConfigurationError,
+    LogStoreError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+)
 from ledger.metadata.sqlite.engine import Kind, SqliteEngine, Work
 from ledger.metadata.sqlite.watches import Watcher
 
@@ -57,6 +62,8 @@ class SqliteThread:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._queue.put(Request(kind, job, loop=loop, future=future))
+        if self._dead is not None:  # since the check: it may have given up all requests before this one came
+            self._give_up(self._dead)
         return future
 
     def tell(self, job: Callable[[SqliteEngine], Any]) -> None:
@@ -77,7 +84,16 @@ class SqliteThread:
                 f"{self._path} was opened before this process was forked: open it again in the child"
             )
         if self._dead is not None:
-            raise MetadataUnavailableError(f"the thread of {self._path} has died: {self._dead!r}")
+            raise self._died(self._dead)
+
+    def _died(self, cause: BaseException, *, is_change: bool = False) -> LogStoreError:
+        """`is_change`: the request may have changed something."""
+        died = f"the thread of {self._path} has died: {cause!r}"
+        return (
+            MetadataOutcomeUnknownError(f"{died}; read what became of the change")
+            if is_change
+            else MetadataUnavailableError(died)
+        )
 
     # ---- in the thread
 
@@ -87,7 +103,7 @@ class SqliteThread:
         except BaseException as error:
             # A bug of ours. Nobody may hang on it: fail who waits, refuse who comes, and let it be seen.
             self._dead = error
-            self._give_up(MetadataUnavailableError(f"the thread of {self._path} has died: {error!r}"))
+            self._give_up(error)
             raise
         finally:
             self._engine.close()  # here, since only this thread may; locks of a dead one would stop other processes
@@ -117,14 +133,18 @@ class SqliteThread:
         engine.close()
         self._stopping = True
 
-    def _give_up(self, error: MetadataUnavailableError) -> None:
-        waiting = list(self._batch)
+    def _give_up(self, cause: BaseException) -> None:
+        """Fail all that wait. Also on the loop, once the thread has died."""
+        begun, self._batch = self._batch, []
+        for request in begun:
+            request.error = self._died(cause, is_change=request.kind in (Kind.WRITE, Kind.CREATE))
+        waiting: list[Request] = []
         with contextlib.suppress(Empty):
             while True:
                 waiting.append(self._queue.get_nowait())
         for request in waiting:
-            request.result, request.error = None, error
-        _deliver(waiting, [])
+            request.error = self._died(cause)
+        _deliver([*begun, *waiting], [])
 
 
 class SqliteThreads:

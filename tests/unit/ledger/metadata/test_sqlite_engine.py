@@ -26,7 +26,7 @@ from ledger.metadata.errors import MetadataStoreDamagedError
 from ledger.metadata.sqlite import engine as sqlite_engine
 from ledger.metadata.sqlite import file
 from ledger.metadata.sqlite.engine import Kind, SqliteEngine, Work
-from ledger.metadata.sqlite.thread import SqliteThread
+from ledger.metadata.sqlite.thread import Request, SqliteThread
 from ledger.metadata.sqlite.watches import Watcher
 from ledger.metadata.transactions import records
 from ledger.model import BookieId, LedgerId
@@ -223,6 +223,60 @@ def test_a_bug_in_a_job_ends_the_thread_and_no_caller_hangs(tmp_path: Path) -> N
             await thread.ask(Kind.READ, read)
         thread._thread.join()
         assert thread._engine._connection is None, "its file and locks are let go"
+
+    asyncio.run(run())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_change_that_is_made_before_a_bug_ends_the_thread_is_not_denied(tmp_path: Path) -> None:
+    async def run() -> None:
+        thread = SqliteThread(str(tmp_path / "meta.db"))
+        await thread.ask(Kind.CREATE, create)
+        busy, are_there = threading.Event(), threading.Event()
+
+        def wait(_: Any) -> None:
+            busy.set()
+            are_there.wait(30)
+
+        waiting = asyncio.ensure_future(thread.ask(Kind.READ, wait))
+        await asyncio.to_thread(busy.wait, 30)
+        together = [
+            asyncio.ensure_future(thread.ask(kind, job))
+            for kind, job in ((Kind.WRITE, write(b"", 0)), (Kind.READ, lambda tx: 1 / 0))
+        ]
+        await asyncio.sleep(0)  # both are asked
+        are_there.set()
+        await waiting
+        changed, failed = await asyncio.gather(*together, return_exceptions=True)
+        assert isinstance(changed, MetadataOutcomeUnknownError)
+        assert isinstance(failed, MetadataUnavailableError)
+        thread._thread.join()
+        again = SqliteThread(str(tmp_path / "meta.db"))
+        assert (await again.ask(Kind.READ, read)).version == 1
+        await again.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_request_that_comes_while_the_thread_ends_by_a_bug_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread has answered all that it knew of; one more was let in and waited forever."""
+
+    async def run() -> None:
+        thread = SqliteThread(str(tmp_path / "meta.db"))
+        await thread.ask(Kind.CREATE, create)
+        check = thread._check_usable
+
+        def check_and_let_it_end() -> None:
+            check()
+            thread._queue.put(Request(Kind.READ, lambda tx: 1 / 0))
+            thread._thread.join()
+
+        monkeypatch.setattr(thread, "_check_usable", check_and_let_it_end)
+        with pytest.raises(MetadataUnavailableError, match="ZeroDivisionError"):
+            await asyncio.wait_for(thread.ask(Kind.READ, read), 30.0)
 
     asyncio.run(run())
 
