@@ -23,7 +23,12 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from ledger.errors import AlreadyExistsError, LayoutMismatchError, MetadataUnavailableError
+from ledger.errors import (
+    AlreadyExistsError,
+    LayoutMismatchError,
+    MetadataOutcomeUnknownError,
+    MetadataUnavailableError,
+)
 from ledger.metadata.sqlite.errors import damaged, is_busy, missing, not_writable, translated
 from ledger.metadata.sqlite.hot_journal import has_foreign_journal, journal_of, read_hot_journal
 
@@ -90,7 +95,12 @@ def open_file(path: str) -> sqlite3.Connection:
 
 
 def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> None:
-    """Make the file under another name and link it to `path` whole; AlreadyExistsError if that is taken."""
+    """Make the file under another name and link it to `path` whole.
+
+    Raises:
+        AlreadyExistsError: the name is taken.
+        MetadataOutcomeUnknownError: it is there, and may be lost with a power cut.
+    """
     directory = Path(path).parent
     # In this order: a file that is there stays.
     if read_hot_journal(path) is not None and not os.path.lexists(path):
@@ -108,7 +118,6 @@ def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> No
             os.link(draft, path)
         finally:
             Path(draft).unlink()
-        _sync_directory(directory)
     except FileExistsError as error:
         raise AlreadyExistsError(f"{path} exists already", key=path) from error
     except PermissionError as error:
@@ -118,6 +127,12 @@ def create_file(path: str, populate: Callable[[sqlite3.Connection], None]) -> No
         raise MetadataUnavailableError(
             f"{path} cannot be created: {reason}; give the address of a file in a directory that takes new files",
             path=path,
+        ) from error
+    try:
+        _sync_directory(directory)
+    except OSError as error:
+        raise MetadataOutcomeUnknownError(
+            f"{path} was created, and may be missing after a power cut ({error.strerror}): check the disk"
         ) from error
 
 

@@ -16,6 +16,7 @@ from ledger.errors import (
     ConfigurationError,
     LayoutMismatchError,
     LogStoreError,
+    MetadataOutcomeUnknownError,
     MetadataUnavailableError,
 )
 from ledger.metadata.drivers import open_store
@@ -100,6 +101,24 @@ def test_nothing_is_left_of_an_init_that_fails(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(MetadataUnavailableError, match="No space left"):
         asyncio.run(initialise(tmp_path / "meta.db"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_init_whose_file_is_there_and_not_durable_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "meta.db", os.fsync
+
+    def fail_afterwards(descriptor: int) -> None:
+        if path.exists():
+            raise OSError(5, "Input/output error")
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_afterwards)
+        with pytest.raises(MetadataOutcomeUnknownError, match="Input/output error") as caught:
+            asyncio.run(initialise(path))
+    check_message(caught.value, path)
+    asyncio.run(use(path))
 
 
 @pytest.mark.parametrize("below", ["meta.db", "deeper/meta.db"])
