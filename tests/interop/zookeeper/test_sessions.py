@@ -179,6 +179,24 @@ async def test_opening_without_descriptors_is_said_in_one_sentence(fragile: ZooK
     assert str(caught.value) == f"cannot connect to ZooKeeper at {fragile.address}: Too many open files"
 
 
+async def test_what_is_given_up_while_the_server_is_down_is_not_kept(fragile: ZooKeeperProcess) -> None:
+    """An outage may last for days, and callers try again all the time."""
+    async with cluster(fragile) as (store, _):
+        await store.create_record("/a", b"zero")
+        fragile.kill()
+        await eventually(lambda: not store._session.is_connected)
+        with impatient(store):
+            reads = [asyncio.ensure_future(store.read_record("/a", fresh=False)) for _ in range(100)]
+            await asyncio.sleep(0)
+            assert len(store._session._waiting) == len(reads)
+            for cancelled in reads[:50]:
+                cancelled.cancel()
+            await asyncio.gather(*reads, return_exceptions=True)
+            await eventually(lambda: not store._session._waiting)
+        await asyncio.to_thread(fragile.start)
+        assert (await store.read_record("/a")).value == b"zero"
+
+
 async def test_a_change_that_found_no_server_was_certainly_not_made(fragile: ZooKeeperProcess) -> None:
     """It is given up before it is sent, and not sent later either."""
     async with cluster(fragile) as (store, _):

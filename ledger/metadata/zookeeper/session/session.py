@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,7 +101,7 @@ class ZooKeeperSession:
         self.environment = environment
         self._process_id = environment.process_id()
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Call] = deque()
+        self._waiting: OrderedDict[_Call, None] = OrderedDict()
         self._sent: set[_Call] = set()
         self._is_connected = False
         self._connections = 0
@@ -365,7 +365,7 @@ class ZooKeeperSession:
             _settle(call, None, self.failures.must_authenticate())
             return call.future
         self._start_deadline(call)
-        self._waiting.append(call)
+        self._waiting[call] = None
         self._send()
         return call.future
 
@@ -378,7 +378,7 @@ class ZooKeeperSession:
 
     def _send(self) -> None:
         while self._is_connected and self._waiting and len(self._sent) < _UNDER_WAY_MAX:
-            call = self._waiting.popleft()
+            call, _ = self._waiting.popitem(last=False)
             if call.future.done():
                 continue  # cancelled or given up before its turn: it is not sent
             if call.within not in (None, self.session_id):
@@ -396,6 +396,7 @@ class ZooKeeperSession:
         call.deadline = self._loop.call_later(self._request_timeout_s, self._on_deadline, call)
 
     def _on_deadline(self, call: _Call) -> None:
+        self._waiting.pop(call, None)  # without a connection no other step takes it out
         self._is_silent |= call.is_sent
         within = f"within {self._request_timeout_s:g} s"
         was_away = not call.is_sent and not self._is_connected
