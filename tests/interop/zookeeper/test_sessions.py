@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.serialization import SetData
+from kazoo.protocol.states import KazooState
 
 from ledger.environment import SystemEnvironment
 from ledger.errors import (
@@ -312,6 +313,29 @@ async def test_a_fault_in_kazoos_thread_is_reported_to_all_that_ask(fragile: Zoo
             await session._ask(lambda client: call_within(client, not_encodable, None), change=False)
         await eventually(lambda: not thread.is_alive())  # pytest takes what ended it for this test's
         with pytest.raises(MetadataUnavailableError, match="has died: open the store again"):
+            await store.read_record("/a")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_fault_in_kazoos_thread_after_the_session_expired_is_reported_too(
+    fragile: ZooKeeperProcess,
+) -> None:
+    """kazoo tells of no state twice, and that it has lost the session is the one that its end has."""
+    async with cluster(fragile) as (store, _):
+        client = store._session._bridge._client
+        thread = client._connection._connection_routine
+
+        def break_it(state: str) -> None:
+            if state == KazooState.LOST:
+                client.hosts = None
+
+        client.add_listener(break_it)
+        await asyncio.to_thread(expire, fragile, store)
+        await eventually(lambda: not thread.is_alive())
+        with (
+            impatient(store),
+            pytest.raises(MetadataUnavailableError, match="has died: open the store again"),
+        ):
             await store.read_record("/a")
 
 

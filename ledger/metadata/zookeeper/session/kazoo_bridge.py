@@ -40,7 +40,8 @@ class Connected:
 class Disconnected:
     """Nothing is known about calls under way. `refused`: for good, ZooKeeper does not take our credentials.
 
-    `has_ended`: kazoo's thread has, because it was stopped or by a fault.
+    `has_ended`: kazoo's thread has, because it was stopped or by a fault. kazoo itself does not report that if it has
+    reported before that the session is lost.
     """
 
     refused: bool = False
@@ -122,6 +123,7 @@ class KazooBridge:
         self._arrive = arrive
         self._arrivals: deque[Arrival] = deque()
         self._woken = False
+        self._is_refused = False
         handler = _DirectHandler(server_s)
         self._client = KazooClient(
             hosts=hosts,
@@ -135,7 +137,9 @@ class KazooBridge:
             logger=_kazoo_log,
         )
         retry = self._client._conn_retry.copy()
-        self._client._connection = KazooConnection(self._client, retry, server_s=server_s, logger=_kazoo_log)
+        self._client._connection = KazooConnection(
+            self._client, retry, server_s=server_s, on_end=self._on_end, logger=_kazoo_log
+        )
         self._client.add_listener(self._on_state)
 
     def start(self) -> None:
@@ -166,13 +170,12 @@ class KazooBridge:
         if state == KazooState.CONNECTED:
             self._push(Connected(self._client._session_id))
         else:
-            client_state = self._client.client_state
-            self._push(
-                Disconnected(
-                    refused=client_state == KeeperState.AUTH_FAILED,
-                    has_ended=client_state == KeeperState.CLOSED,
-                )
-            )
+            self._is_refused |= self._client.client_state == KeeperState.AUTH_FAILED
+            self._push(Disconnected(refused=self._is_refused))
+
+    def _on_end(self) -> None:
+        if not self._is_refused:  # which was reported, and says more
+            self._push(Disconnected(has_ended=True))
 
     def _stop(self, stopped: asyncio.Future[None]) -> None:
         try:

@@ -16,6 +16,7 @@ Source: `connectTimeout` and `readTimeout` in ClientCnxn of Apache ZooKeeper.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.exceptions import ConnectionDropped as ConnectionDroppedError
@@ -35,15 +36,24 @@ def call_within(client: Any, request: Any, session_id: int | None) -> Any:
 
 
 class KazooConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """`server_s`: for connecting to one server."""
+    """`server_s`: for connecting to one server. `on_end` is called in kazoo's thread at its end."""
 
-    def __init__(self, client: Any, retry: Any, *, server_s: float, logger: Any) -> None:
+    def __init__(
+        self, client: Any, retry: Any, *, server_s: float, on_end: Callable[[], None], logger: Any
+    ) -> None:
         super().__init__(client, retry, logger=logger)
+        self._on_end = on_end
         self._server_s = server_s
         self._unanswered_since_s = 0.0
         """While requests are unanswered: when the first of them was sent, or the last answer came."""
 
     # ---- called by kazoo, in its thread
+
+    def zk_loop(self) -> None:
+        try:
+            super().zk_loop()
+        finally:
+            self._on_end()
 
     def _invoke(self, timeout_s: float, request: Any, xid: int | None = None) -> Any:
         """The handshake with a server, and the credentials."""
