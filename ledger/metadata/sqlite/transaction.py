@@ -55,7 +55,7 @@ class SqliteTransaction:
         rows = self._execute(
             f"SELECT key, {_COLUMNS} FROM nodes WHERE key >= ? AND key < ? ORDER BY key",
             (prefix, _end(prefix)),
-        )
+        ).fetchall()  # a statement that a damaged row ends keeps its lock while that error is kept
         return [(key, self._node(*row)) for key, *row in rows]
 
     def create(self, key: str, value: bytes, session: str | None = None) -> bool:

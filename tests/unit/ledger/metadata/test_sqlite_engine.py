@@ -541,6 +541,26 @@ def test_a_watch_that_saw_a_change_of_ours_that_was_taken_back_sees_the_same_cha
     assert record in engine.poll()
 
 
+@pytest.mark.parametrize("kind", [Kind.READ, Kind.WRITE])
+def test_a_damaged_value_keeps_no_other_process_from_writing(
+    engine: SqliteEngine, tmp_path: Path, kind: Kind
+) -> None:
+    """The error, for as long as it is kept, kept the statement that had met it, and that a reader's lock."""
+    one(engine, Kind.READ, read)
+    with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
+        other.execute("INSERT INTO nodes VALUES ('bookies/writable/1', 0, 'text', NULL)")
+        other.execute("INSERT INTO nodes VALUES ('bookies/writable/2', 0, x'00', NULL)")
+        other.execute("INSERT INTO nodes VALUES ('bookies/writable/3', 0, x'00', NULL)")
+    works = [
+        Work(kind, lambda tx: tx.nodes("bookies/")),
+        Work(kind, write(b"", 0) if kind is Kind.WRITE else read),
+    ]
+    engine.run(works)
+    assert isinstance(works[0].error, MetadataStoreDamagedError) and works[1].error is None
+    with closing(sqlite3.connect(tmp_path / "meta.db", timeout=0)) as other, other:
+        other.execute("UPDATE nodes SET version = 9 WHERE key = 'records/a'")
+
+
 async def test_a_damaged_row_fails_the_job_that_met_it_half_done_and_no_other(tmp_path: Path) -> None:
     """And leaves nothing of it, nor ends the thread, which all of the process share."""
     store = await open_store(f"sqlite:///{tmp_path}/m.db", SystemEnvironment())
