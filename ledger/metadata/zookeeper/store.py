@@ -282,7 +282,7 @@ def _credential(address: ZooKeeperAddress) -> tuple[str, str] | None:
     wrong = f"auth_file {address.auth_file!r} of the metadata address must hold one line, user:password"
     try:
         text = Path(address.auth_file).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # no file has such a name, or its text is not UTF-8
         raise ConfigurationError(f"{wrong}, and cannot be read: {error}") from error
     if text.count("\n") or not text.partition(":")[2]:
         raise ConfigurationError(wrong)

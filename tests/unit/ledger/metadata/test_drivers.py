@@ -77,6 +77,11 @@ def test_an_option_of_zookeeper_has_one_value(name: str) -> None:
             asyncio.run(open_store(f"zk://127.0.0.1:1/ledgers?{query}"))
 
 
+def test_an_auth_file_whose_name_no_file_can_have() -> None:
+    with pytest.raises(ConfigurationError, match=r"auth_file .* cannot be read: embedded null byte"):
+        asyncio.run(open_store("zk://127.0.0.1:1/ledgers?auth_file=/srv/%00"))
+
+
 def test_a_sqlite_path_that_is_not_utf8_is_refused() -> None:
     """Two such names would both become that of a third file."""
     with pytest.raises(ConfigurationError, match="is not UTF-8"):
