@@ -475,6 +475,30 @@ async def test_a_lock_ends_with_its_session_and_clears_nothing_afterwards(fragil
         assert await candidacy.is_elected()
 
 
+async def test_a_lock_that_is_taken_in_a_session_of_which_the_loop_does_not_know_is_held(
+    fragile: ZooKeeperProcess,
+) -> None:
+    """It was taken for one of another worker, and kept from all of them until this process looked again."""
+    async with cluster(fragile) as (store, root), opened(fragile, root) as other:
+        await store.repair.mark(LedgerId(7), [B1], 5)
+        client, mine = store._session._bridge._client, store._session.session_id
+        create = store._session.create
+
+        def create_late(path: str, value: bytes = b"", **options: Any) -> asyncio.Future[str]:
+            if "/locks/" in path and store._session.session_id == mine:
+                expire(fragile, store)
+                wait_without_the_loop(lambda: client._session_id not in (None, mine) and client.connected)
+            return create(path, value, **options)
+
+        store._session.create = create_late  # type: ignore[method-assign]
+        lock = await store.repair.lock(LedgerId(7), "first")
+        assert store._session.session_id != mine
+        assert lock is not None and await lock.is_held()
+        assert await other.repair.lock(LedgerId(7), "second") is None
+        await lock.release()
+        assert await other.repair.lock(LedgerId(7), "second") is not None
+
+
 async def test_a_killed_bookies_place_is_free_when_its_session_ends(fragile: ZooKeeperProcess) -> None:
     """Who registers under the id meanwhile waits for that and gets it; a watch tells the others."""
     options = "session_timeout_ms=2000"

@@ -40,23 +40,24 @@ class Locks:
         return taken
 
     async def _take(self, ledger_id: LedgerId, path: str, holder: str) -> ZooKeeperLock | None:
-        session_id = self.session.session_id
-        try:
-            await self.session.create(path, encode_holder(holder), ephemeral=True)
-        except NodeExistsError:
-            # Ours is one that an attempt left whose answer was lost.
-            if await self.owner(ledger_id) != session_id:
-                return None
-        except MetadataOutcomeUnknownError as unknown:
+        while True:
+            session_id = self.session.session_id
             try:
-                owner = await self.owner(ledger_id)
-            except MetadataUnavailableError:
-                raise unknown from None  # it may be held
-            if owner != session_id:
-                raise
-        if self.session.session_id != session_id:
-            return None  # it ended on the way, and the node ends with it
-        return ZooKeeperLock(self, ledger_id, session_id)
+                await self.session.create(path, encode_holder(holder), ephemeral=True)
+            except NodeExistsError:
+                # Ours is one that an attempt left whose answer was lost.
+                if await self.owner(ledger_id) != session_id and self.session.session_id == session_id:
+                    return None
+            except MetadataOutcomeUnknownError as unknown:
+                try:
+                    owner = await self.owner(ledger_id)
+                except MetadataUnavailableError:
+                    raise unknown from None  # it may be held
+                if owner != session_id:
+                    raise
+            if self.session.session_id == session_id:
+                return ZooKeeperLock(self, ledger_id, session_id)
+            # The session ended on the way. The node ends with it, or was made in the next one.
 
     async def holder(self, ledger_id: LedgerId) -> str | None:
         try:
