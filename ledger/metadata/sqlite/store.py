@@ -16,9 +16,8 @@ from urllib.parse import quote, unquote
 from ledger.environment import Environment
 from ledger.errors import (
     ConfigurationError,
+    LogStoreError,
     MetadataUnavailableError,
-    OutcomeUnknownError,
-    UnavailableError,
 )
 from ledger.metadata.sqlite.engine import Kind, SqliteEngine
 from ledger.metadata.sqlite.sessions import Session
@@ -135,7 +134,7 @@ async def open_sqlite(rest: str, query: str, environment: Environment) -> KeyVal
 async def _end_session(thread: SqliteThread, session: Session) -> None:
     """Withdraw what the session registered, politely if the store can be written; its lock ends it anyhow."""
     try:
-        with contextlib.suppress(UnavailableError, OutcomeUnknownError):
+        with contextlib.suppress(LogStoreError):
             await thread.ask(Kind.WRITE, partial(sessions.end_session, session=session.name))
     finally:
         session.close()

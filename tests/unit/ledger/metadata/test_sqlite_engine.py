@@ -29,7 +29,7 @@ from ledger.metadata.sqlite.engine import Kind, SqliteEngine, Work
 from ledger.metadata.sqlite.thread import Request, SqliteThread
 from ledger.metadata.sqlite.watches import Watcher
 from ledger.metadata.transactions import records
-from ledger.model import BookieId, LedgerId
+from ledger.model import BookieId, BookieInfo, LedgerId
 
 create = partial(records.create, prefix="records", key="/a", value=b"")
 read = partial(records.read, prefix="records", key="/a")
@@ -559,6 +559,21 @@ def test_a_damaged_value_keeps_no_other_process_from_writing(
     assert isinstance(works[0].error, MetadataStoreDamagedError) and works[1].error is None
     with closing(sqlite3.connect(tmp_path / "meta.db", timeout=0)) as other, other:
         other.execute("UPDATE nodes SET version = 9 WHERE key = 'records/a'")
+
+
+async def test_a_handle_with_a_session_closes_next_to_a_damaged_value(tmp_path: Path) -> None:
+    """What names the session cannot be removed then, and counts no longer: its lock has ended."""
+    store = await open_store(f"sqlite:///{tmp_path}/m.db", SystemEnvironment())
+    await store.init_cluster()
+    await store.register_bookie(BookieInfo(bookie_id=BookieId("b:1"), host="h", port=1))
+    with closing(sqlite3.connect(tmp_path / "m.db")) as damaging, damaging:
+        damaging.execute("INSERT INTO nodes VALUES ('bookies/writable/a:1', 0, 'text', NULL)")
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "m.db")) as repairing, repairing:
+        repairing.execute("DELETE FROM nodes WHERE key = 'bookies/writable/a:1'")
+    other = await open_store(f"sqlite:///{tmp_path}/m.db", SystemEnvironment())
+    assert (await other.bookies()).writable == ()
+    await other.close()
 
 
 async def test_a_damaged_row_fails_the_job_that_met_it_half_done_and_no_other(tmp_path: Path) -> None:
