@@ -30,6 +30,9 @@ FIXED_BUGS: dict[str, tuple[Edit, ...]] = {
         edit("bookie_server.storage.ledger_storage:LedgerStorage.restore_ledger", ("if ended:", "if False:")),
         edit("dlog.testing.bookies:SimulatedBookie.refuses_adds_to", ("or state.limbo", "")),
     ),
+    "forgotten-read-ahead": (
+        edit("bookie_server.storage.reads:StorageReads._load_next", ("in blocks:", "in blocks[:1]:")),
+    ),
     "late-registration": (
         edit(
             "dlog.testing.metadata.session:Session.write_in_order",
