@@ -150,6 +150,10 @@ async def test_bookie_ids_are_checked(driver: Driver) -> None:
             await store.register_bookie(bookie(BookieId(name)))
         with pytest.raises(InvalidNameError):
             await store.write_cookie(BookieId(name), b"", None)
+        with pytest.raises(InvalidNameError):
+            await store.read_cookie(BookieId(name))
+        with pytest.raises(InvalidNameError):
+            await store.remove_cookie(BookieId(name), 0)
 
 
 @on_loop

@@ -163,6 +163,7 @@ class KeyValueStore:
         return self._backend.watch_range(bookies.PREFIX, watch)
 
     async def read_cookie(self, bookie_id: BookieId) -> Versioned[bytes]:
+        check_bookie_id(bookie_id)
         node = await self._read(lambda tx: records.read(tx, COOKIE_PREFIX, bookie_id))
         return Versioned(node.value, node.version)
 
@@ -174,6 +175,7 @@ class KeyValueStore:
         return await self._write(lambda tx: records.write(tx, COOKIE_PREFIX, bookie_id, cookie, version))
 
     async def remove_cookie(self, bookie_id: BookieId, version: int) -> None:
+        check_bookie_id(bookie_id)
         await self._write(lambda tx: records.remove(tx, COOKIE_PREFIX, bookie_id, version))
 
     async def list_cookies(self) -> list[BookieId]:

@@ -16,6 +16,7 @@ from ledger.errors import (
     ConfigurationError,
     LayoutMismatchError,
     LogStoreError,
+    MetadataFormatError,
     MetadataOutcomeUnknownError,
     MetadataUnavailableError,
 )
@@ -320,3 +321,21 @@ def test_init_on_an_existing_cluster_changes_nothing(path: Path) -> None:
     with pytest.raises(AlreadyExistsError):
         asyncio.run(initialise(path))
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("end", ["x", "1", "9" * 20], ids=["text", "short", "large"])
+def test_a_mark_under_a_key_that_is_none_is_reported_and_ends_nothing(path: Path, end: str) -> None:
+    key = f"repair/marks/{end}"
+    with raw(path) as connection:
+        connection.execute("INSERT INTO nodes VALUES (?, 0, x'', NULL)", (key,))
+
+    async def run() -> None:
+        store = await open_store(f"sqlite:///{path}")
+        try:
+            with pytest.raises(MetadataFormatError, match="no key of one"):
+                _ = [mark async for mark in store.repair.marks()]
+            assert (await store.bookies()).writable == ()
+        finally:
+            await store.close()
+
+    asyncio.run(run())
