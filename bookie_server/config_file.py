@@ -16,7 +16,7 @@ An unknown name is an error: a misspelt setting must not silently have its defau
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from ledger.repair.config import RepairConfig
 
 PLACES = ("data", "journal_dir", "ledger_dir", "lost_ledger_dir")
 TABLES = {"limits": Limits, "storage": StorageConfig, "repair": RepairConfig, "placement": PlacementConfig}
+_KNOWN = frozenset({*(each.name for each in fields(BookieConfig)), *PLACES, *TABLES})
 GIVEN_ELSEWHERE = frozenset(
     {
         "journal_directory",
@@ -46,16 +47,19 @@ def read_settings(path: Path) -> dict[str, Any]:
     """Read the file as nested tables.
 
     Raises:
-        ConfigurationError: the file cannot be read, or is not TOML.
+        ConfigurationError: the file cannot be read, is not TOML, or has a name at its top that no bookie's has.
     """
     try:
         with path.open("rb") as file:
-            return tomllib.load(file)
+            settings = tomllib.load(file)
     except OSError as error:
         raise ConfigurationError(f"cannot read settings file {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         # Not only TOMLDecodeError: Python refuses thousands of digits, and tables nested as deep, in its own way.
         raise ConfigurationError(f"settings file {path} is not valid TOML: {error}") from error
+    # Here, since most commands read one of its tables only: a misspelt one would have its defaults.
+    _require_known(f"settings file {path}", settings, _KNOWN)
+    return settings
 
 
 def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> BookieConfig:
@@ -65,8 +69,7 @@ def make_config(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Bookie
         ConfigurationError: a name is unknown, a value has the wrong type or range, or a required setting is missing.
     """
     merged = _overridden(settings, flags)
-    known = {each.name for each in fields(BookieConfig)}
-    _require_known("settings", merged, known | {*PLACES, *TABLES})
+    _require_known("settings", merged, _KNOWN)
     if "metadata" not in merged:
         raise ConfigurationError("no metadata store: give --metadata URI or set DLOG_METADATA")
     tables = {name: _table(name, merged.get(name, {})) for name in TABLES}
@@ -157,7 +160,7 @@ def _places(name: str, value: object) -> list[Path]:
 def _place(name: str, value: object) -> Path | None:
     if value is None:
         return None
-    if not isinstance(value, str | Path) or not str(value):
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ConfigurationError(f"setting {name} must be the path of a directory, got {value!r}")
     place = Path(value).absolute()
     if not is_utf8(str(place)):
@@ -174,7 +177,7 @@ def _table(name: str, value: object) -> dict[str, Any]:
     return value
 
 
-def _require_known(where: str, given: Mapping[str, Any], known: set[str]) -> None:
+def _require_known(where: str, given: Mapping[str, Any], known: Set[str]) -> None:
     unknown = sorted(set(given) - known)
     if unknown:
         raise ConfigurationError(

@@ -102,6 +102,7 @@ def test_the_bookie_id_is_the_advertised_address_unless_given() -> None:
         ({"metadata": ["a"]}, "setting metadata must be a string"),
         ({"data": 7}, "setting data must be the path of a directory, got 7"),
         ({"ledger_dir": ""}, "setting ledger_dir must be the path of a directory, got ''"),
+        ({"data": "/a\0b"}, r"setting data must be the path of a directory, got '/a\\x00b'"),
         ({"ledger_dir": ["/a", ""]}, "setting ledger_dir must be the path of a directory, got ''"),
         ({"ledger_dir": [["/a"]]}, r"setting ledger_dir must be the path of a directory, got \['/a'\]"),
         ({"journal_dir": ["/a"]}, r"setting journal_dir must be the path of a directory, got \['/a'\]"),
@@ -155,6 +156,18 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     path.write_text("port = = 1")
     with pytest.raises(ConfigurationError, match="is not valid TOML"):
         read_settings(path)
+
+
+def test_a_file_with_a_misspelt_table_is_refused_whatever_is_read_of_it(tmp_path: Path) -> None:
+    """`bookie autorecovery`, `placement` and `compact` read one or two tables of it."""
+    path = tmp_path / "bookie.toml"
+    path.write_text("[repiar]\nbytes_per_s = 5\n")
+    with pytest.raises(
+        ConfigurationError, match=f"unknown name 'repiar' in the settings file {path}; known are"
+    ):
+        read_settings(path)
+    path.write_text("http_port = 80\ndata = '/x'\n[repair]\nbytes_per_s = 5\n")
+    assert make_repair_config(read_settings(path), {}).bytes_per_s == 5
 
 
 def test_every_limit_is_positive() -> None:
