@@ -400,6 +400,9 @@ class SystemDisk(Disk):
                     f"{path.parent} is used by another process: stop that bookie or command first",
                     path=path.parent,
                 ) from error
+            except OSError as error:
+                file.close()
+                raise _ours("lock", path, error) from error
             if os.fstat(file.fileno()).st_nlink:
                 return SystemLock(file)
             file.close()  # its last holder has removed it: others would lock another file

@@ -404,6 +404,23 @@ async def test_a_close_that_is_cancelled_ends_the_thread_without_an_error() -> N
     assert not worker._thread.is_alive() and reported == []
 
 
+def test_a_file_system_without_locks_is_named_and_no_file_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS without its lock service."""
+    disk, path, tried = SystemDisk(), tmp_path / "lock", []
+
+    def flock(descriptor: int, _operation: int) -> None:
+        tried.append(descriptor)
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(DiskFailedError, match=f"cannot lock {path}: No locks available"):
+        disk.lock(path)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(tried[0])
+
+
 def test_a_lock_is_that_of_the_file_that_has_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
