@@ -135,6 +135,9 @@ async def _serve_until(
         enter(Stage.STOPPING)
         starting.cancel()
         await asyncio.wait({starting})
+        if not starting.cancelled():
+            await starting  # its clean-up has failed
+            await server.stop()
         return DONE
     try:
         await starting

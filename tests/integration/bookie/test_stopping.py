@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,10 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from ledger.metadata.drivers import open_store
+from ledger.model import BookieId, BookieInfo
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
-from tests.helpers.processes.bookie import PATIENCE_S, BookieProcess, eventually, listed_bookies
+from tests.helpers.processes.bookie import (
+    PATIENCE_S,
+    BookieProcess,
+    eventually,
+    listed_bookies,
+    wait_until_traced,
+)
 from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
@@ -54,12 +65,52 @@ def test_adds_on_their_way_are_answered_or_cut_off_but_never_lost(bookie: Bookie
 
 
 def test_sigint_stops_as_sigterm_does(bookie: BookieProcess) -> None:
-    import os
-    import signal
-
     os.kill(bookie.pid, signal.SIGINT)
     code, errors = bookie.wait()
     assert (code, errors) == (0, "")
+
+
+@pytest.mark.skipif(
+    shutil.which("strace") is None, reason="needs strace to make a sync fail: apt-get install strace"
+)
+def test_a_start_that_is_stopped_on_a_failing_disk_ends_with_the_reason(bookie: BookieProcess) -> None:
+    """Its storage is open, and it waits for its address, when it is asked to stop and cannot close its index."""
+    assert bookie.terminate() == 0
+    index = bookie.data / "ledgers" / "index"
+
+    def has_opened_its_storage() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", bookie.port)) == 0
+
+    async def stopped_while_another_has_its_address() -> tuple[int | None, str]:
+        store = await open_store(bookie.metadata)
+        try:
+            await store.register_bookie(
+                BookieInfo(bookie_id=BookieId("other"), host="127.0.0.1", port=bookie.port)
+            )
+            return await asyncio.to_thread(stopped)
+        finally:
+            await store.close()
+
+    def stopped() -> tuple[int | None, str]:
+        command = [sys.executable, "-m", "bookie_server", "start", "--port", "0"]
+        command += ["--metadata", bookie.metadata, "--data", str(bookie.data)]
+        strace = ["strace", "-f", "-q", "-o", "/dev/null", "-e", "inject=fdatasync:error=EIO"]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as starting:
+            try:
+                eventually(has_opened_its_storage)
+                with subprocess.Popen([*strace, "-p", str(starting.pid)], stderr=subprocess.DEVNULL):
+                    wait_until_traced(starting.pid)
+                    starting.terminate()
+                    _, errors = starting.communicate(timeout=PATIENCE_S)
+            finally:
+                starting.kill()
+        return starting.returncode, errors
+
+    code, errors = asyncio.run(stopped_while_another_has_its_address())
+    assert code == 1
+    assert errors.startswith(f"bookie: cannot write index {index}: ")
+    assert "Input/output error" in errors and errors.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", ["start", "autorecovery"])

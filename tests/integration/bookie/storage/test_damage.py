@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,13 @@ from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journa
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
 from tests.helpers.ledger.appender import client_of
-from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies, run_bookie
+from tests.helpers.processes.bookie import (
+    BookieProcess,
+    eventually,
+    listed_bookies,
+    run_bookie,
+    wait_until_traced,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -144,14 +149,6 @@ def test_the_first_failed_sync_ends_the_bookie_and_nothing_is_acknowledged(booki
     assert "Input/output error" in errors
     assert "Traceback" not in errors
     assert listed_bookies(bookie.metadata) == []
-
-
-def wait_until_traced(pid: int) -> None:
-    def traced() -> bool:
-        tasks = Path(f"/proc/{pid}/task").iterdir()
-        return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks)
-
-    eventually(traced)
 
 
 def test_files_made_unwritable_do_not_hide_the_reason(bookie: BookieProcess) -> None:
