@@ -7,7 +7,7 @@ Both ends are of the same machine and mostly of the same version; what one does 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -40,7 +40,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`error`: why the bookie has not done it, in a sentence. Otherwise `result` has what was asked for."""
+    """`error`: why the bookie has not done it, in a sentence. Otherwise `result` has what was asked for.
+
+    A list that may be long is an iterator there, and is encoded element by element.
+    """
 
     result: Any = None
     error: str = ""
@@ -62,8 +65,15 @@ def decode_request(line: bytes) -> Request:
         raise ProtocolError(f"this bookie does not know the request ({error}): restart it") from error
 
 
-def encode_answer(answer: Answer) -> bytes:
-    return _line({"error": answer.error} if answer.error else {"result": answer.result})
+def encode_answer(answer: Answer) -> Iterator[bytes]:
+    """The line, in pieces between which the bookie may serve its clients."""
+    if answer.error or not isinstance(answer.result, Iterator):
+        yield _line({"error": answer.error} if answer.error else {"result": answer.result})
+        return
+    yield b'{"result":['
+    for number, each in enumerate(answer.result):
+        yield (b"," if number else b"") + _encoded(each)
+    yield b"]}\n"
 
 
 def decode_answer(line: bytes) -> Answer | None:
@@ -80,21 +90,19 @@ def decode_answer(line: bytes) -> Answer | None:
 HEARTBEAT = b"{}\n"
 
 
-def files_result(files: Sequence[FileSpace]) -> list[dict[str, object]]:
-    """For `Answer.result`."""
-    return [
-        {
+def files_result(files: Iterable[FileSpace]) -> Iterator[dict[str, object]]:
+    """For `Answer.result`. One element for each file: together they may name a million ledgers."""
+    for each in files:
+        yield {
             "log_id": each.log_id,
             "path": str(each.path),
             "bytes": each.file_bytes,
             "ledgers": list(each.ledgers.items()),
         }
-        for each in files
-    ]
 
 
 def files_of(result: Sequence[Mapping[str, Any]]) -> list[FileSpace]:
-    """What `files_result` was given."""
+    """What `files_result` was given; the result as it was decoded."""
     return [
         FileSpace(
             int(each["log_id"]),
@@ -121,4 +129,8 @@ def compacted_of(result: Mapping[str, Any]) -> Compacted:
 
 
 def _line(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _encoded(fields) + b"\n"
+
+
+def _encoded(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

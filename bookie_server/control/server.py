@@ -112,8 +112,10 @@ class ControlSocket:
                     writer.write(HEARTBEAT)
                     await writer.drain()
             if work.done():
-                writer.write(encode_answer(work.result()))
-                await writer.drain()
+                for piece in encode_answer(work.result()):
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)  # `drain` alone lets the loop go on only while the client is slow
         finally:
             work.cancel()
             hung_up.cancel()

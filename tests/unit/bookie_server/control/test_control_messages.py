@@ -55,7 +55,7 @@ def test_what_is_no_request_is_refused(line: bytes) -> None:
 
 @pytest.mark.parametrize("answer", [Answer({"a": 1}), Answer([]), Answer(error="the disk is full")])
 def test_an_answer_is_one_line(answer: Answer) -> None:
-    line = encode_answer(answer)
+    line = b"".join(encode_answer(answer))
     assert line.count(b"\n") == 1 and line.endswith(b"\n")
     assert decode_answer(line) == answer
 
@@ -75,9 +75,9 @@ def test_results_come_back_as_they_were() -> None:
         FileSpace(1, Path("/srv/1.log"), 4096, {7: 100, 2**62: 1}),
         FileSpace(2**63, Path("/j/ü"), 0, {}),
     ]
-    line = encode_answer(Answer(files_result(files)))
+    line = b"".join(encode_answer(Answer(files_result(files))))
     answer = decode_answer(line)
     assert answer is not None and files_of(answer.result) == files
     done = Compacted(2, 100, "compaction needs 1 byte")
-    answer = decode_answer(encode_answer(Answer(compacted_result(done))))
+    answer = decode_answer(b"".join(encode_answer(Answer(compacted_result(done)))))
     assert answer is not None and compacted_of(answer.result) == done

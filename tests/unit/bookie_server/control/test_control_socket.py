@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from bookie_server.control.messages import (
     Request,
     decode_answer,
     encode_request,
+    files_of,
+    files_result,
 )
 from bookie_server.control.server import CONNECTIONS_MAX, ControlSocket, Perform, socket_address
 from bookie_server.errors import StorageError
+from bookie_server.storage.compaction.space import FileSpace
 from bookie_server.storage.config import StorageConfig
 from bookie_server.tools.running_bookie import ask_running
 from ledger.errors import BookieUnavailableError, UnavailableError
@@ -124,6 +127,30 @@ async def test_long_work_is_waited_for(config: StorageConfig, monkeypatch: pytes
 
     async with serving(config, slow):
         assert await ask(config, SPACE) == "done"
+
+
+async def test_a_bookie_serves_while_it_sends_a_long_answer(config: StorageConfig) -> None:
+    """`bookie space` of one with a million ledgers: its event loop goes on between one file and the next."""
+    turns, sent = 0, []
+
+    def files() -> Iterator[FileSpace]:
+        for each in range(100):
+            sent.append(turns)
+            yield FileSpace(each, Path("/log"), 10, {each: 5})
+
+    async def space(_: Request) -> Any:
+        asyncio.get_running_loop().call_soon(turn)
+        return files_result(files())
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if len(sent) < 100:
+            asyncio.get_running_loop().call_soon(turn)
+
+    async with serving(config, space):
+        assert len(files_of(await ask(config, SPACE))) == 100
+    assert sent == sorted(set(sent)), "each one in a turn of its own"
 
 
 async def test_a_bookie_that_is_silent_is_not_waited_for(
