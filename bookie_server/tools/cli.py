@@ -48,6 +48,9 @@ app = typer.Typer(
 )
 
 
+_ID_MAX = 2**63 - 1
+"""Of a ledger or an entry."""
+
 MaybeMetadataOption = Annotated[
     str | None,
     typer.Option(
@@ -213,7 +216,8 @@ def read_journal(
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
     ledger: Annotated[
-        int | None, typer.Option(help="Print records about this ledger only.", metavar="LEDGER", min=0)
+        int | None,
+        typer.Option(help="Print records about this ledger only.", metavar="LEDGER", min=0, max=_ID_MAX),
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -238,10 +242,11 @@ def read_log(
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
     ledger: Annotated[
-        int | None, typer.Option(help="Print entries of this ledger only.", metavar="LEDGER", min=0)
+        int | None,
+        typer.Option(help="Print entries of this ledger only.", metavar="LEDGER", min=0, max=_ID_MAX),
     ] = None,
     entry: Annotated[
-        int | None, typer.Option(help="Print entries with this id only.", metavar="ENTRY", min=0)
+        int | None, typer.Option(help="Print entries with this id only.", metavar="ENTRY", min=0, max=_ID_MAX)
     ] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -277,7 +282,7 @@ def list_ledgers(
 
 @app.command("read-ledger")
 def read_ledger(
-    ledger: Annotated[int, typer.Argument(help="Ledger id.", metavar="LEDGER", min=0)],
+    ledger: Annotated[int, typer.Argument(help="Ledger id.", metavar="LEDGER", min=0, max=_ID_MAX)],
     data: DataOption = None,
     journal_dir: JournalOption = None,
     ledger_dir: LedgersOption = None,
@@ -294,8 +299,12 @@ def read_ledger(
         str | None,
         typer.Option("--bookie", help="With --metadata: read from this bookie only.", metavar="ID"),
     ] = None,
-    first: Annotated[int, typer.Option(help="First entry to print.", metavar="ENTRY", min=0)] = 0,
-    last: Annotated[int, typer.Option(help="Last entry to print.", metavar="ENTRY", min=0)] = 2**63 - 1,
+    first: Annotated[
+        int, typer.Option(help="First entry to print.", metavar="ENTRY", min=0, max=_ID_MAX)
+    ] = 0,
+    last: Annotated[
+        int, typer.Option(help="Last entry to print.", metavar="ENTRY", min=0, max=_ID_MAX)
+    ] = _ID_MAX,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Print the entries of a ledger.

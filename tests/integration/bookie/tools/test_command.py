@@ -70,6 +70,9 @@ asyncio.run(run())
         (["info", "127.0.0.1:99999"], "1..65535"),
         (["info", "--data", "/nowhere"], "/nowhere/journal does not exist: give the directories"),
         (["read-ledger", "1", "--data", "/nowhere"], "/nowhere/journal does not exist"),
+        (["read-ledger", str(2**63), "--data", "/nowhere"], f"{2**63} is not in the range"),
+        (["read-ledger", "1", "--data", "/nowhere", "--last", str(2**64)], f"{2**64} is not in the range"),
+        (["read-log", "--data", "/nowhere", "--entry", str(2**63)], f"{2**63} is not in the range"),
         (
             ["read-ledger", "1", "--metadata", "memory:x", "--first", "5", "--last", "2"],
             "--first 5 is after --last 2",
