@@ -45,11 +45,11 @@ def test_a_log_that_disappears_while_a_pattern_is_planned_is_left_out(
         on_cluster(appended(log, b"0", create=True))
     read_extents = planning.readable_extents
 
-    async def late(logs: Any, ref: Any, *given: Any) -> Any:
+    async def late(logs: Any, ref: Any, *given: Any, **named: Any) -> Any:
         if ref.name.name == "going-b":
             async with await connect(cluster.uri) as client:
                 await client.delete("going-b")
-        return await read_extents(logs, ref, *given)
+        return await read_extents(logs, ref, *given, **named)
 
     monkeypatch.setattr(planning, "readable_extents", late)
     assert Batch(cluster.uri, logsPattern="going-.").by_log() == {"going-a": [b"0"]}

@@ -22,7 +22,7 @@ from ledger.metadata.zookeeper.address import parse_address
 from ledger.model import BookieId, EntryId, Fragment, LedgerMetadata, QuorumSizes
 from tests.helpers.repository import ROOT
 
-SECRET = re.compile(r"password|secret(?!s\.)|credential|master_key", re.IGNORECASE)
+SECRET = re.compile(r"password(?!_file)|secret(?!s\.)|credential|master_key", re.IGNORECASE)
 MODULES = [
     path.relative_to(ROOT).with_suffix("")
     for package in ("ledger", "dlog", "bookie_server", "spark_connector")
