@@ -125,7 +125,12 @@ class StorageReads:
             raise
         run: list[StoredEntry] = []
         for block in blocks:
-            run += block.consecutive(entry_id + len(run), count_max - len(run))
+            # A block with gaps gives its entry also if none is wanted.
+            if len(run) == count_max or not (
+                following := block.consecutive(entry_id + len(run), count_max - len(run))
+            ):
+                break
+            run += following
         if not run and (added := self._caches.entry(state.ledger_id, entry_id)) is not None:
             run.append(added)
         return run

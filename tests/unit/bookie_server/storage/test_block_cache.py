@@ -110,6 +110,32 @@ def test_a_batch_takes_what_was_read_ahead_also_if_the_cache_forgets_it(
     asyncio.run(run())
 
 
+def test_a_batch_ends_where_it_is_asked_to_although_more_was_read_ahead(tmp_path: Path) -> None:
+    """Next comes a block with a gap, which gives its entries one at a time."""
+
+    async def run() -> None:
+        storage = await open_storage(tmp_path, read_ahead_bytes=2**16)
+        state = storage.create_ledger(1, KEY)
+        for ids in ([0, 1], [2, 4]):
+            entries = [make_entry(1, entry_id) for entry_id in ids]
+            await durable(
+                lambda done, ids=ids, entries=entries: add_run(storage, state, EntryRun(ids, entries), done)
+            )
+            await storage.checkpoint()
+        await storage.close()
+
+        storage = await open_storage(tmp_path, read_ahead_bytes=2**16)
+        try:
+            loaded = storage.ledger(1)
+            assert loaded is not None
+            assert await storage.read_batch(loaded, 0, 2, 2**20) == [make_entry(1, 0), make_entry(1, 1)]
+            assert len(await storage.read_batch(loaded, 0, 9, 2**20)) == 3
+        finally:
+            await storage.close()
+
+    asyncio.run(run())
+
+
 def _block(ledger_id: int, ids: list[int]) -> Block:
     parts = encode_block(1, 64, ledger_id, ids, [bytes(make_entry(ledger_id, each)) for each in ids])
     return decode_block(memoryview(b"".join(parts)), 1, 64, ledger_id, "a log")
