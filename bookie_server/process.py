@@ -135,8 +135,8 @@ async def _serve_until(
         enter(Stage.STOPPING)
         starting.cancel()
         await asyncio.wait({starting})
-        if not starting.cancelled():
-            await starting  # its clean-up has failed
+        if not starting.cancelled():  # its clean-up has failed, or it was about to serve
+            await starting
             await server.stop()
         return DONE
     try:

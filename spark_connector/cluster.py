@@ -12,11 +12,10 @@ from dlog.metadata.store import LogMetadataStore
 from dlog.password_file import password_in
 from ledger.client import LedgerClient
 from ledger.environment import Environment, SystemEnvironment
-from ledger.errors import ConfigurationError, RequestTimeoutError
+from ledger.errors import RequestTimeoutError
 from ledger.metadata.drivers import open_store
 from ledger.metadata.store import MetadataStore
 from ledger.metadata.uri import parse_uri
-from spark_connector.errors import BadOptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ async def open_cluster(
     """Store and ledger client of the cluster at `uri`. Starts nothing and changes nothing.
 
     Raises:
-        BadOptionError: the password file cannot be read, or holds no password.
+        ConfigurationError: the password file cannot be read, or holds no password.
         MetadataUnavailableError: the metadata store cannot be reached.
         RequestTimeoutError: it did not answer in time.
     """
@@ -65,11 +64,6 @@ def given_password(path: str | None) -> bytes:
     """What the file holds that the option `passwordFile` names, on this machine; empty without it.
 
     Raises:
-        BadOptionError: it cannot be read, or holds no password.
+        ConfigurationError: it cannot be read, or holds no password.
     """
-    if path is None:
-        return b""
-    try:
-        return password_in(path, "option 'passwordFile'")
-    except ConfigurationError as error:
-        raise BadOptionError(str(error), option="passwordFile") from error
+    return b"" if path is None else password_in(path, "option 'passwordFile'")

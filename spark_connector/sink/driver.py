@@ -32,7 +32,7 @@ async def connected(options: SinkOptions, *, batching: BatchLimits | None = None
     """A client of the log's cluster with the timeouts and the password of the options.
 
     Raises:
-        BadOptionError: the password file cannot be read, or holds no password.
+        ConfigurationError: the password file cannot be read, or holds no password.
     """
     config = LogConfig(
         takeover_timeout_s=options.timeout_s,

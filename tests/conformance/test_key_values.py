@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from bookie_server.disk.rocksdb_store import KeyValues
 from bookie_server.disk.system_disk import SystemDisk
 from bookie_server.errors import DiskFailedError, StorageError, StorageInUseError, TooManyFilesError
 from dlog.testing.disk.disk import SimulatedDisk
+from tests.helpers.processes.descriptors import without_descriptors
 from tests.helpers.simulation.disk import new_disk
 
 
@@ -187,25 +187,21 @@ def test_the_same_calls_get_the_same_answers(seed: int, tmp_path: Path) -> None:
 
 
 @contextmanager
-def without_descriptors(disk: Disk) -> Iterator[None]:
+def none_left(disk: Disk) -> Iterator[None]:
     """The process can open nothing more."""
     if isinstance(disk, SimulatedDisk):
         disk.faults.arm("no_descriptor", "index")
         yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    else:
+        with without_descriptors():
+            yield
 
 
 def test_without_a_descriptor_it_is_not_reopened_and_says_why_until_it_is(disk: Disk, tmp_path: Path) -> None:
     store = disk.open_key_values(tmp_path / "index")
     store.write([(b"a", b"1")])
     store.sync()
-    with without_descriptors(disk), pytest.raises(TooManyFilesError):
+    with none_left(disk), pytest.raises(TooManyFilesError):
         store.reopen()
     for _ in range(2):
         with pytest.raises(StorageError, match="too many open files") as raised:
@@ -223,10 +219,10 @@ def test_what_could_not_be_reopened_is_opened_once_it_can_be(disk: Disk, tmp_pat
     store.write([(b"a", b"1")])
     store.sync()
     assert store.is_open
-    with without_descriptors(disk), pytest.raises(TooManyFilesError):
+    with none_left(disk), pytest.raises(TooManyFilesError):
         store.reopen()
     assert not store.is_open
-    with without_descriptors(disk), pytest.raises(TooManyFilesError):
+    with none_left(disk), pytest.raises(TooManyFilesError):
         store.ensure_open()
     store.ensure_open()
     assert store.is_open

@@ -8,6 +8,7 @@ from ledger.digits import whole_number
 from ledger.errors import AlreadyExistsError, MetadataFormatError
 from ledger.metadata.refusals import AHEAD_MAX, is_own_create, ledger_moved_on, ledger_not_found
 from ledger.metadata.transactions.key_value import Node, Transaction
+from ledger.metadata.transactions.ledger_keys import ledger_id_in
 from ledger.model import LEDGER_ID_MAX, LedgerId
 
 PREFIX = "ledgers/"
@@ -95,16 +96,7 @@ def remove(tx: Transaction, ledger_id: int, version: int | None) -> None:
 def page(tx: Transaction, first: int, limit: int) -> list[LedgerId]:
     """Ids from `first` on, ascending, at most `limit`."""
     keys = tx.keys(PREFIX, start=_key(first), limit=limit)
-    return [_id_of(key) for key in keys]
-
-
-def _id_of(key: str) -> LedgerId:
-    ledger_id = whole_number(key.removeprefix(PREFIX), LEDGER_ID_MAX)
-    if ledger_id is None or key != _key(ledger_id):
-        raise MetadataFormatError(
-            f"the store has a ledger under {key[:60]!r}, which is no key of one", key=key
-        )
-    return LedgerId(ledger_id)
+    return [ledger_id_in(key, PREFIX, _key, "a ledger") for key in keys]
 
 
 def watch_key(ledger_id: int) -> str:

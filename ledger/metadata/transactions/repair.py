@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ledger.digits import whole_number
-from ledger.errors import MetadataFormatError, MetadataVersionError
+from ledger.errors import MetadataVersionError
 from ledger.metadata.errors import LockLostError
 from ledger.metadata.format.repair import merged_mark
 from ledger.metadata.refusals import record_not_found
 from ledger.metadata.transactions.key_value import Node, Transaction
-from ledger.model import LEDGER_ID_MAX, BookieId, LedgerId
+from ledger.metadata.transactions.ledger_keys import ledger_id_in
+from ledger.model import BookieId, LedgerId
 
 PREFIX = "repair/"
 MARKED = "repair/marked"
@@ -49,17 +49,8 @@ def page_of_marks(tx: Transaction, first: int, limit: int) -> list[tuple[LedgerI
     for key in tx.keys(_MARKS, start=_mark_key(first), limit=limit):
         node = tx.get(key)
         if node is not None:
-            found.append((_id_of(key), node.value))
+            found.append((ledger_id_in(key, _MARKS, _mark_key, "an under-replication mark"), node.value))
     return found
-
-
-def _id_of(key: str) -> LedgerId:
-    ledger_id = whole_number(key.removeprefix(_MARKS), LEDGER_ID_MAX)
-    if ledger_id is None or key != _mark_key(ledger_id):
-        raise MetadataFormatError(
-            f"the store has an under-replication mark under {key[:60]!r}, which is no key of one", key=key
-        )
-    return LedgerId(ledger_id)
 
 
 def clear_mark(tx: Transaction, ledger_id: LedgerId, version: int, session: str) -> None:

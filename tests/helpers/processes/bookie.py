@@ -169,16 +169,6 @@ def eventually(condition: object, *, within_s: float = PATIENCE_S) -> None:
         time.sleep(max(0.01, answered_at - asked_at))
 
 
-def wait_until_traced(pid: int) -> None:
-    """Wait until strace has attached to all threads of the process."""
-
-    def traced() -> bool:
-        tasks = Path(f"/proc/{pid}/task").iterdir()
-        return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks)
-
-    eventually(traced)
-
-
 def listed_bookies(metadata: str) -> list[dict[str, Any]]:
     """What `bookie ls` prints."""
     done = run_bookie("ls", "--metadata", metadata, "-o", "json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,13 +17,8 @@ from ledger.model import BookieId, BookieInfo
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
-from tests.helpers.processes.bookie import (
-    PATIENCE_S,
-    BookieProcess,
-    eventually,
-    listed_bookies,
-    wait_until_traced,
-)
+from tests.helpers.processes.bookie import PATIENCE_S, BookieProcess, eventually, listed_bookies
+from tests.helpers.processes.strace import needs_strace, strace
 from tests.helpers.repository import ROOT
 
 pytestmark = pytest.mark.integration
@@ -70,9 +64,7 @@ def test_sigint_stops_as_sigterm_does(bookie: BookieProcess) -> None:
     assert (code, errors) == (0, "")
 
 
-@pytest.mark.skipif(
-    shutil.which("strace") is None, reason="needs strace to make a sync fail: apt-get install strace"
-)
+@needs_strace
 def test_a_start_that_is_stopped_on_a_failing_disk_ends_with_the_reason(bookie: BookieProcess) -> None:
     """Its storage is open, and it waits for its address, when it is asked to stop and cannot close its index."""
     assert bookie.terminate() == 0
@@ -95,12 +87,10 @@ def test_a_start_that_is_stopped_on_a_failing_disk_ends_with_the_reason(bookie: 
     def stopped() -> tuple[int | None, str]:
         command = [sys.executable, "-m", "bookie_server", "start", "--port", "0"]
         command += ["--metadata", bookie.metadata, "--data", str(bookie.data)]
-        strace = ["strace", "-f", "-q", "-o", "/dev/null", "-e", "inject=fdatasync:error=EIO"]
         with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as starting:
             try:
                 eventually(has_opened_its_storage)
-                with subprocess.Popen([*strace, "-p", str(starting.pid)], stderr=subprocess.DEVNULL):
-                    wait_until_traced(starting.pid)
+                with strace(starting.pid, "fdatasync:error=EIO"):
                     starting.terminate()
                     _, errors = starting.communicate(timeout=PATIENCE_S)
             finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import socket
 import threading
 import time
@@ -35,6 +34,7 @@ from ledger.metadata.zookeeper.store import ZooKeeperStore
 from ledger.model import BookieId, BookieSet, EntryId, LedgerId
 from tests.helpers.metadata.client_process import child, line
 from tests.helpers.metadata.drivers import B1, B2, bookie, eventually, eventually_async, new_metadata
+from tests.helpers.processes.descriptors import without_descriptors
 from tests.helpers.processes.zookeeper import ZooKeeperProcess
 
 LONG_SESSION = "session_timeout_ms=60000&request_timeout_ms=60000"
@@ -74,17 +74,6 @@ def impatient(store: ZooKeeperStore) -> Iterator[None]:
         yield
     finally:
         session._request_timeout_s = usual_s
-
-
-@contextmanager
-def without_descriptors() -> Iterator[None]:
-    """The process gets no new one, and keeps those that it has."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def restart(server: ZooKeeperProcess) -> None:
@@ -320,7 +309,7 @@ async def test_a_fault_in_kazoos_thread_is_reported_to_all_that_ask(fragile: Zoo
 async def test_a_fault_in_kazoos_thread_after_the_session_expired_is_reported_too(
     fragile: ZooKeeperProcess,
 ) -> None:
-    """kazoo tells of no state twice, and that it has lost the session is the one that its end has."""
+    """kazoo reports no state twice, and the loss of a session is the state that its end has, too."""
     async with cluster(fragile) as (store, _):
         client = store._session._bridge._client
         thread = client._connection._connection_routine

@@ -5,7 +5,6 @@ What was synced is there, what is there is the beginning of what was written, an
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 from bookie_server.disk.rocksdb_store import open_key_values
 from bookie_server.errors import StorageInUseError
 from tests.helpers.components.index_writer import SYNC_EVERY, batch, written_batches
+from tests.helpers.processes.strace import needs_strace, strace
 from tests.helpers.repository import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -81,9 +81,7 @@ def test_a_limit_of_space_is_an_error_and_loses_nothing_synced(tmp_path: Path) -
         assert int(read(directory).removeprefix("has ")) >= synced
 
 
-@pytest.mark.skipif(
-    shutil.which("strace") is None, reason="needs strace to make calls fail: apt-get install strace"
-)
+@needs_strace
 def test_a_quota_that_is_used_up_is_a_full_disk(tmp_path: Path) -> None:
     """A bookie goes on read-only then, as when a journal file or an entry log meets it."""
     directory = tmp_path / "index"
@@ -92,8 +90,7 @@ def test_a_quota_that_is_used_up_is_a_full_disk(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "has 0\n"
-        fault = ["-e", "trace=openat", "-e", "inject=openat:error=EDQUOT", "-p", str(process.pid)]
-        with subprocess.Popen(["strace", "-f", "-q", "-o", os.devnull, *fault], stderr=subprocess.DEVNULL):
+        with strace(process.pid, "openat:error=EDQUOT"):
             *lines, last = process.stdout.read().splitlines()
     assert last.startswith("failed ") and f"DiskFullError: no space left to write index {directory}" in last
     synced = max([0, *(int(line.split()[1]) for line in lines)])

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +16,13 @@ import pytest
 from ledger.wire.status import Status
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
-from tests.helpers.processes.bookie import BookieProcess, eventually, run_bookie
+from tests.helpers.processes.bookie import BookieProcess, run_bookie
+from tests.helpers.processes.strace import needs_strace, strace
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which("strace") is None, reason="needs strace to make calls fail: apt-get install strace"
-    ),
+    needs_strace,
 ]
 
 FENCED = 9
@@ -106,20 +103,3 @@ def acknowledged(client: RawClient) -> list[int]:
                 if answer.status is Status.EOK:
                     found.append(answer.entry_id)
     return found
-
-
-@contextlib.contextmanager
-def strace(pid: int, fault: str, trace: Path) -> Iterator[None]:
-    calls = fault.partition(":")[0]
-    command = ["strace", "-f", "-q", "-o", str(trace), "-e", f"trace={calls}", "-e", f"inject={fault}"]
-    with subprocess.Popen([*command, "-p", str(pid)], stderr=subprocess.DEVNULL) as tracer:
-        try:
-            eventually(lambda: is_traced(pid))
-            yield
-        finally:
-            tracer.terminate()
-
-
-def is_traced(pid: int) -> bool:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
 
 import pytest
 
@@ -27,13 +25,8 @@ from tests.helpers.bookie.damaged_journal import damage_the_middle_of_the_journa
 from tests.helpers.bookie.entries import add, add_answer, entry, fence, read, read_answer
 from tests.helpers.bookie.raw_client import ConnectionClosed, RawClient
 from tests.helpers.ledger.appender import client_of
-from tests.helpers.processes.bookie import (
-    BookieProcess,
-    eventually,
-    listed_bookies,
-    run_bookie,
-    wait_until_traced,
-)
+from tests.helpers.processes.bookie import BookieProcess, eventually, listed_bookies, run_bookie
+from tests.helpers.processes.strace import needs_strace, strace
 
 pytestmark = pytest.mark.integration
 
@@ -132,15 +125,11 @@ def test_when_limbo_ends_a_fence_that_was_lost_is_back(bookie: BookieProcess) ->
         bookie.restart()
 
 
-@pytest.mark.skipif(
-    shutil.which("strace") is None, reason="needs strace to make a sync fail: apt-get install strace"
-)
+@needs_strace
 def test_the_first_failed_sync_ends_the_bookie_and_nothing_is_acknowledged(bookie: BookieProcess) -> None:
-    strace = ["strace", "-f", "-q", "-o", "/dev/null", "-e", "inject=fdatasync:error=EIO"]
     with RawClient(bookie.port) as client:
         assert add_answer(client.ask(add(1, 0))).status is Status.EOK
-        with subprocess.Popen([*strace, "-p", str(bookie.pid)], stderr=subprocess.DEVNULL):
-            wait_until_traced(bookie.pid)
+        with strace(bookie.pid, "fdatasync:error=EIO"):
             client.send(add(1, 1))
             with contextlib.suppress(ConnectionClosed):
                 assert add_answer(client.frame()).status is Status.EIO

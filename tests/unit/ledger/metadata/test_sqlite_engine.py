@@ -429,20 +429,21 @@ def test_a_watch_that_was_set_while_the_file_was_locked_sees_a_removal(
     other.close()
 
 
+def watching(engine: SqliteEngine, *keys: str) -> list[Watcher]:
+    """Watches that have seen what is there; one whose key ends with a slash is of all below it."""
+    loop = asyncio.new_event_loop()
+    watchers = [Watcher(loop, lambda: None, key, is_range=key.endswith("/")) for key in keys]
+    loop.close()
+    for watcher in watchers:
+        engine.add_watch(watcher)
+    engine.poll()
+    return watchers
+
+
 def test_a_damaged_value_does_not_silence_the_watches_on_others(engine: SqliteEngine, tmp_path: Path) -> None:
     """One bookie's registration that was edited by hand, for example: what is below it cannot be read, all else can."""
     one(engine, Kind.READ, read)
-    loop = asyncio.new_event_loop()
-    watchers = [
-        Watcher(loop, lambda: None, "records/a"),
-        Watcher(loop, lambda: None, "bookies/", is_range=True),
-        Watcher(loop, lambda: None, "repair/votes/", is_range=True),
-    ]
-    damaged_key = Watcher(loop, lambda: None, "records/damaged")
-    loop.close()
-    for watcher in (*watchers, damaged_key):
-        engine.add_watch(watcher)
-    engine.poll()
+    *watchers, damaged_key = watching(engine, "records/a", "bookies/", "repair/votes/", "records/damaged")
     other = sqlite3.connect(tmp_path / "meta.db", isolation_level=None)
     other.execute("BEGIN")
     other.execute("INSERT INTO nodes VALUES ('bookies/writable/b', 0, 'text', NULL)")
@@ -469,14 +470,7 @@ def test_text_that_is_not_utf_8_does_not_silence_the_watches_on_others(
 ) -> None:
     """It is damage, too, which Python's module and not SQLite meets: for good, so that no watch would fire again."""
     one(engine, Kind.READ, read)
-    loop = asyncio.new_event_loop()
-    record = Watcher(loop, lambda: None, "records/a")
-    bookies = Watcher(loop, lambda: None, "bookies/", is_range=True)
-    votes = Watcher(loop, lambda: None, "repair/votes/", is_range=True)
-    loop.close()
-    for watcher in (record, bookies, votes):
-        engine.add_watch(watcher)
-    engine.poll()
+    record, bookies, votes = watching(engine, "records/a", "bookies/", "repair/votes/")
     with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
         other.execute(
             "INSERT INTO nodes VALUES (CAST(? AS TEXT), 0, x'00', NULL)", (b"bookies/writable/\xff",)
@@ -499,13 +493,7 @@ def test_watches_that_saw_a_change_before_another_could_not_be_read_fire(
 ) -> None:
     """They do not see it again: what they wait for would never come."""
     one(engine, Kind.READ, read)
-    loop = asyncio.new_event_loop()
-    record = Watcher(loop, lambda: None, "records/a")
-    bookies = Watcher(loop, lambda: None, "bookies/", is_range=True)
-    loop.close()
-    for watcher in (record, bookies):
-        engine.add_watch(watcher)
-    engine.poll()
+    record, bookies = watching(engine, "records/a", "bookies/")
     with closing(sqlite3.connect(tmp_path / "meta.db")) as other, other:
         other.execute("INSERT INTO nodes VALUES ('bookies/writable/b', 0, x'00', NULL)")
         other.execute("UPDATE nodes SET version = 1 WHERE key = 'records/a'")
@@ -520,13 +508,7 @@ def test_a_watch_that_saw_a_change_of_ours_that_was_taken_back_sees_the_same_cha
     engine: SqliteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one(engine, Kind.READ, read)
-    loop = asyncio.new_event_loop()
-    record = Watcher(loop, lambda: None, "records/a")
-    bookies = Watcher(loop, lambda: None, "bookies/", is_range=True)
-    loop.close()
-    for watcher in (record, bookies):
-        engine.add_watch(watcher)
-    engine.poll()
+    record, _ = watching(engine, "records/a", "bookies/")
 
     def change_both(tx: Any) -> None:
         write(b"ours", 0)(tx)

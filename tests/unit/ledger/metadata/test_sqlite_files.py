@@ -246,7 +246,7 @@ def test_a_directory_that_may_not_be_entered(tmp_path: Path) -> None:
     """In a process without the rights of root, which may enter any."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
-    told, telling = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if not child:
         if os.geteuid() == 0:
@@ -254,11 +254,11 @@ def test_a_directory_that_may_not_be_entered(tmp_path: Path) -> None:
         try:
             asyncio.run(use(closed / "meta.db"))
         except (LogStoreError, OSError) as error:
-            os.write(telling, f"{type(error).__name__}: {error}".encode())
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
         finally:
             os._exit(0)
-    os.close(telling)
-    with os.fdopen(told, encoding="utf-8") as answer:
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as answer:
         text = answer.read()
     os.waitpid(child, 0)
     assert text.startswith(
